@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void *checked(void *memory)
+{
+	if (!memory) {
+		abort();
+	}
+	return memory;
+}
+
+void *berth_alloc(size_t size)
+{
+	return checked(calloc(1, size ? size : 1));
+}
+
+void *berth_realloc_array(void *old, size_t count, size_t size)
+{
+	return checked(reallocarray(old, count ? count : 1, size));
+}
+
+char *berth_strdup(const char *text)
+{
+	return text ? checked(strdup(text)) : NULL;
+}
+
+char *berth_strndup(const char *text, size_t length)
+{
+	return checked(strndup(text, length));
+}
+
+void *berth_memdup(const void *data, size_t size)
+{
+	void *copy = berth_alloc(size);
+	if (size) {
+		memcpy(copy, data, size);
+	}
+	return copy;
+}
+
+char *berth_vformat(const char *format, va_list args)
+{
+	char *text = NULL;
+	if (vasprintf(&text, format, args) < 0) {
+		abort();
+	}
+	return text;
+}
+
+char *berth_format(const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	char *text = berth_vformat(format, args);
+	va_end(args);
+	return text;
+}
+
+void berth_free_cleanup(void *pointer_to_pointer)
+{
+	free(*(void **)pointer_to_pointer);
+}
+
+void berth_close_cleanup(const int *fd)
+{
+	if (*fd >= 0) {
+		close(*fd);
+	}
+}

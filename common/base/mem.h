@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory with one owner: cleanup attributes free what a scope owns, BERTH_STEAL hands it over.
+//
+// Allocation never fails: without memory the process ends, and every state it must keep is on disk (crash-only).
+#pragma once
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define BERTH_AUTO(cleanup_function) __attribute__((cleanup(cleanup_function)))
+#define BERTH_AUTO_FREE		     BERTH_AUTO(berth_free_cleanup)
+#define BERTH_AUTO_CLOSE	     BERTH_AUTO(berth_close_cleanup)
+// Takes the pointer out of a variable that cleans up, so that the caller's caller owns it.
+#define BERTH_STEAL(variable)                                                                                          \
+	({                                                                                                             \
+		__typeof__(variable) berth_stolen_ = (variable);                                                       \
+		(variable) = NULL;                                                                                     \
+		berth_stolen_;                                                                                         \
+	})
+#define BERTH_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+void *berth_alloc(size_t size); // zeroed
+void *berth_realloc_array(void *old, size_t count, size_t size);
+char *berth_strdup(const char *text); // NULL for NULL
+char *berth_strndup(const char *text, size_t length);
+void *berth_memdup(const void *data, size_t size);
+char *berth_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+char *berth_vformat(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
+
+void berth_free_cleanup(void *pointer_to_pointer);
+void berth_close_cleanup(const int *fd); // a negative descriptor is none

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stand-in for rules_cc: the same names, answered by Bazel's built-in rules."""
+
+cc_library = native.cc_library
+cc_binary = native.cc_binary
+cc_test = native.cc_test
+cc_import = native.cc_import
+cc_toolchain = native.cc_toolchain
+cc_toolchain_suite = native.cc_toolchain_suite
+cc_proto_library = native.cc_proto_library
+objc_library = native.objc_library
+objc_import = native.objc_import
+fdo_prefetch_hints = native.fdo_prefetch_hints
+fdo_profile = native.fdo_profile
