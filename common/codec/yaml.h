@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// One YAML 1.1 document as a JSON tree, with the scalar rules of PyYAML's safe loader (null, booleans, integers,
+// floats; all else is text), anchors and merge keys. Aliases are expanded within a bound.
+#pragma once
+
+#include <stddef.h>
+
+#include "common/base/error.h"
+#include "common/codec/json.h"
+
+#define BERTH_YAML_NODES_MAX 100000
+
+berth_json *berth_yaml_parse(const char *text, size_t size, const char *name, struct berth_error *err);

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// A gRPC server on gRPC Core's C API, driven by callbacks.
+//
+// Threads. With threads == 0 every callback runs on the one completion-queue thread and must not block: it hands work
+// over and returns. With threads == N, callbacks run on a pool of N threads, may block, and those of one call never run
+// at the same time. berth_rpc_send, _read_next, _finish, _ref and _unref may be called from any thread.
+//
+// Life of a call: [begin] -> message* -> [half_closed] -> ended. `ended` comes exactly once, last, for every call that
+// had a callback; after it the call stays valid memory while someone holds a reference, and sends to it fail.
+// A principal whose role is not in the handler's mask never reaches a callback (PERMISSION_DENIED names both).
+#pragma once
+
+#include "common/rpc/rpc.h"
+
+struct berth_rpc_server;
+struct berth_rpc_call;
+
+struct berth_rpc_handler {
+	const char *method; // as in the .proto: "SubmitJob"
+	unsigned roles;	    // enum berth_rpc_role bits
+	// All but `message` may be NULL. `message` is freed when the callback returns.
+	void (*begin)(struct berth_rpc_call *call, void *context);
+	void (*message)(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context);
+	void (*half_closed)(struct berth_rpc_call *call, void *context); // the client sends no more
+	void (*writable)(struct berth_rpc_call *call, void *context);	 // the send queue fell below half its bound
+	void (*ended)(struct berth_rpc_call *call, bool cancelled, void *context);
+};
+
+struct berth_rpc_service {
+	const ProtobufCServiceDescriptor *descriptor;
+	const struct berth_rpc_handler *handlers;
+	size_t handlers_count; // methods of the service without a handler answer UNIMPLEMENTED
+	void *context;
+};
+
+struct berth_rpc_server_options {
+	const char *address;		 // "host:port", port 0 for any; "unix:/path"
+	const struct berth_rpc_tls *tls; // NULL: plain text, every caller is BERTH_ROLE_ANYONE
+	const struct berth_rpc_service *services;
+	size_t services_count;
+	const void *descriptor_set; // serialized FileDescriptorSet that has every service
+	size_t descriptor_set_size;
+	int threads;		    // callbacks: 0 on the completion-queue thread, else a pool of this many
+	size_t send_queue_size_max; // bytes a call may have unsent before berth_rpc_send refuses; 0: 16 MiB
+	int64_t keepalive_ms;	    // ping interval on idle connections; 0: 20,000
+	const char *fleet;	    // principals of another trust domain are refused; NULL takes any
+};
+
+// Binds without SO_REUSEPORT and starts. CONFLICT when the address is taken. Serves grpc.health.v1.Health (Check and
+// Watch) besides, NOT_SERVING for "" and each service until berth_rpc_server_set_serving.
+struct berth_rpc_server *berth_rpc_server_start(
+	const struct berth_rpc_server_options *options, struct berth_error *err);
+int berth_rpc_server_port(const struct berth_rpc_server *server);
+// Health of "" and every service. Watchers are told.
+void berth_rpc_server_set_serving(struct berth_rpc_server *server, bool serving);
+// Takes no new call, gives running ones `grace_ms`, cancels the rest, waits for every `ended`, frees the server. Not
+// from a callback.
+void berth_rpc_server_stop(struct berth_rpc_server *server, int64_t grace_ms);
+
+const struct berth_rpc_principal *berth_rpc_call_principal(const struct berth_rpc_call *call);
+// The first value of a request header, or NULL; valid while the call is.
+const char *berth_rpc_call_metadata(const struct berth_rpc_call *call, const char *key);
+const char *berth_rpc_call_peer(const struct berth_rpc_call *call);
+// Milliseconds until the client's deadline; INT64_MAX when it set none.
+int64_t berth_rpc_call_left_ms(const struct berth_rpc_call *call);
+void berth_rpc_call_set_data(struct berth_rpc_call *call, void *data);
+void *berth_rpc_call_data(const struct berth_rpc_call *call);
+struct berth_rpc_call *berth_rpc_call_ref(struct berth_rpc_call *call);
+void berth_rpc_call_unref(struct berth_rpc_call *call);
+
+// Queues one response message (packed at once, so the caller keeps it). False when the call is over, or EXHAUSTED when
+// its queue is full: a slow reader; the caller drops it or waits for `writable`.
+bool berth_rpc_send(struct berth_rpc_call *call, const ProtobufCMessage *message, struct berth_error *err);
+size_t berth_rpc_send_queue_size(const struct berth_rpc_call *call);
+// Flow control of streams from the client: after `begin` nothing is read; each call asks for one more message. For
+// unary and server-streaming methods the one message is read by the server itself.
+void berth_rpc_read_next(struct berth_rpc_call *call);
+// Ends the call after what is queued, with OK (error NULL) or the error's status, message and details. Once; later
+// calls do nothing.
+void berth_rpc_finish(struct berth_rpc_call *call, const struct berth_error *error);
