@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The event log on disk: appended in batches, one sync a batch, under one Merkle tree; and beside it the families that
+// are not events (secrets, state rows).
+//
+// One writer thread appends and commits; any thread reads committed events. After a failed commit the ledger takes no
+// more: the process ends and starts again from what the disk has.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/buf.h"
+#include "common/base/digest.h"
+#include "common/base/error.h"
+#include "coordinator/ledger/merkle.h"
+
+#define BERTH_EVENT_SIZE_MAX (64 * 1024 * 1024)
+
+struct berth_ledger;
+
+struct berth_ledger_options {
+	int64_t disk_free_min_bytes; // the watermark of common/store
+	int64_t ballast_bytes;
+};
+
+// Opens or makes DATA/ledger, and walks the log once: every sequence in its place, every stored event's leaf recomputed
+// into the tree. CORRUPT names the sequence where it is broken.
+struct berth_ledger *berth_ledger_open(
+	const char *data_folder, const struct berth_ledger_options *options, struct berth_error *err);
+void berth_ledger_close(struct berth_ledger *ledger); // NULL is allowed
+
+// Every committed event from sequence `from` on, in order, until visit returns false with err set.
+bool berth_ledger_replay(struct berth_ledger *ledger, uint64_t from,
+	bool (*visit)(void *context, uint64_t sequence, const void *event, size_t size, struct berth_error *err),
+	void *context, struct berth_error *err);
+
+// Adds a packed event to the open batch; its sequence is the one that `sequence` says and must be the next.
+bool berth_ledger_append(
+	struct berth_ledger *ledger, uint64_t sequence, const void *event, size_t size, struct berth_error *err);
+// Into the same batch: secrets of a job, sealed with AES-256-GCM under the store's key, and their removal.
+bool berth_ledger_put_secrets(
+	struct berth_ledger *ledger, const char *job_id, const void *packed, size_t size, struct berth_error *err);
+void berth_ledger_drop_secrets(struct berth_ledger *ledger, const char *job_id);
+// Writes and syncs the batch. An empty batch costs nothing.
+bool berth_ledger_commit(struct berth_ledger *ledger, struct berth_error *err);
+
+struct berth_ledger_head {
+	uint64_t sequence; // of the last committed event; 0: none
+	struct berth_digest leaf;
+	struct berth_digest root; // of the tree over every committed event
+};
+struct berth_ledger_head berth_ledger_head(struct berth_ledger *ledger); // any thread
+uint64_t berth_ledger_next(const struct berth_ledger *ledger);		 // writer: next sequence to append
+
+// Any thread. NOT_FOUND for a sequence that is not committed.
+bool berth_ledger_read(
+	struct berth_ledger *ledger, uint64_t sequence, struct berth_buf *event, struct berth_error *err);
+bool berth_ledger_leaf(
+	struct berth_ledger *ledger, uint64_t sequence, struct berth_digest *leaf, struct berth_error *err);
+// Opens the seal; the caller wipes `packed`. NOT_FOUND when the job has none (any more).
+bool berth_ledger_get_secrets(
+	struct berth_ledger *ledger, const char *job_id, struct berth_buf *packed, struct berth_error *err);
+
+// The key of seals and keyed digests: 32 bytes in a file outside the data folder, mode 0600, made when missing. Before
+// any secret call.
+bool berth_ledger_set_secret_key_file(struct berth_ledger *ledger, const char *path, struct berth_error *err);
+struct berth_digest berth_ledger_keyed_digest(const struct berth_ledger *ledger, const void *data, size_t size);
+// EXHAUSTED when the data disk is below its watermark: what granting and submitting ask first.
+bool berth_ledger_disk_ok(struct berth_ledger *ledger, struct berth_error *err);
