@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agent's half of a session, pure: no clock, no I/O, no threads. What happened comes in with the time, what to do
+// comes out as actions, which the caller carries out in order. The simulator runs this very code.
+//
+// Times are the host's CLOCK_BOOTTIME in nanoseconds. One thread.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "berth/store/v1/agent.pb-c.h"
+#include "berth/v1/fleet.pb-c.h"
+
+#define BERTH_PROTOCOL_LEAST 1
+#define BERTH_PROTOCOL_MOST  1
+
+struct berth_agent_core;
+
+struct berth_agent_core_config {
+	const char *fleet; // a Welcome of another fleet is refused
+	const char *boot_id;
+	const char *daemon_id;
+	const char *platform;
+	const char *version;
+	Berth__V1__Capacity capacity;
+	const char *const *capabilities;
+	size_t capabilities_count;
+};
+
+enum berth_agent_action_kind {
+	BERTH_AGENT_SEND,	  // message, on the stream that is up
+	BERTH_AGENT_CLOSE,	  // end the stream, with a reason: the peer must not be obeyed
+	BERTH_AGENT_SAVE_OBEYED,  // write `obeyed`, synced, before the next action
+	BERTH_AGENT_START,	  // start the trial of `assignment`
+	BERTH_AGENT_STOP,	  // fire the cancel token of `trial`: it is not ours any more
+	BERTH_AGENT_DROP_REPORTS, // delete outbox entries of `boot_id` up to `through`
+};
+
+struct berth_agent_action {
+	enum berth_agent_action_kind kind;
+	Berth__V1__AgentMessage *message; // owned by the action, and below
+	char *reason;
+	Berth__Store__V1__Obeyed *obeyed;
+	Berth__V1__Assignment *assignment;
+	Berth__V1__TrialKey *trial;
+	char *boot_id;
+	uint64_t through;
+};
+
+struct berth_agent_actions {
+	struct berth_agent_action *items;
+	size_t count, capacity;
+};
+void berth_agent_actions_clear(struct berth_agent_actions *actions);
+
+// `obeyed` is what the store has (NULL: never obeyed one).
+struct berth_agent_core *berth_agent_core_new(
+	const struct berth_agent_core_config *config, const Berth__Store__V1__Obeyed *obeyed);
+void berth_agent_core_free(struct berth_agent_core *core);
+
+// The outbox at start, oldest first, before the first stream: reports of older boots first.
+void berth_agent_core_load_report(struct berth_agent_core *core, const Berth__V1__Report *report);
+// A report that was just synced to the outbox. Sent now when a session is on, else after the next Welcome.
+void berth_agent_core_reported(
+	struct berth_agent_core *core, const Berth__V1__Report *report, struct berth_agent_actions *actions);
+
+void berth_agent_core_stream_up(struct berth_agent_core *core, int64_t now_ns, struct berth_agent_actions *actions);
+void berth_agent_core_stream_down(struct berth_agent_core *core, int64_t now_ns, struct berth_agent_actions *actions);
+void berth_agent_core_message(struct berth_agent_core *core, const Berth__V1__CoordinatorMessage *message,
+	int64_t now_ns, struct berth_agent_actions *actions);
+// A trial's thread has ended; its TrialDone was reported before.
+void berth_agent_core_trial_ended(struct berth_agent_core *core, const Berth__V1__TrialKey *trial);
+void berth_agent_core_progress(struct berth_agent_core *core, const Berth__V1__TrialKey *trial, const char *phase,
+	struct berth_agent_actions *actions);
+// What the next heartbeats say about this host.
+void berth_agent_core_condition(
+	struct berth_agent_core *core, bool accepting, const char *trouble, uint64_t disk_free_mb);
+// Sends a heartbeat that is due, and stops every trial whose hold is over: hold_ms after the send of the newest
+// heartbeat (or the receipt of the assignment, if later) that the coordinator acknowledged.
+void berth_agent_core_tick(struct berth_agent_core *core, int64_t now_ns, struct berth_agent_actions *actions);
+int64_t berth_agent_core_next_tick_ns(const struct berth_agent_core *core);
+bool berth_agent_core_in_session(const struct berth_agent_core *core);
+size_t berth_agent_core_running(const struct berth_agent_core *core);
