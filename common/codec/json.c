@@ -20,7 +20,7 @@ static berth_json *must(berth_json *value)
 
 static bool depth_fits(const json_t *value, int depth)
 {
-	if (depth > BERTH_JSON_DEPTH_MAX) {
+	if (depth == BERTH_JSON_DEPTH_MAX && (json_is_array(value) || json_is_object(value))) {
 		return false;
 	}
 	void *cursor = NULL;
