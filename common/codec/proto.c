@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/codec/proto.h"
+
+#include <stdlib.h>
+
+#include "common/base/mem.h"
+
+void berth_proto_pack(const void *message, struct berth_buf *out)
+{
+	const ProtobufCMessage *base = message;
+	size_t size = protobuf_c_message_get_packed_size(base);
+	uint8_t *room = berth_buf_reserve(out, size);
+	out->size += protobuf_c_message_pack(base, room);
+	out->data[out->size] = 0;
+}
+
+void *berth_proto_clone(const void *message)
+{
+	if (!message) {
+		return NULL;
+	}
+	const ProtobufCMessage *base = message;
+	BERTH_AUTO(berth_buf_free) struct berth_buf packed = {0};
+	berth_proto_pack(message, &packed);
+	void *copy = protobuf_c_message_unpack(base->descriptor, NULL, packed.size, packed.data);
+	if (!copy) {
+		abort();
+	}
+	return copy;
+}
+
+void *berth_proto_unpack(const ProtobufCMessageDescriptor *type, const void *data, size_t size, const char *what,
+	struct berth_error *err)
+{
+	void *message = protobuf_c_message_unpack(type, NULL, size, data);
+	if (!message) {
+		berth_fail(err, BERTH_ERROR_CORRUPT, "%s is no %s", what, type->name);
+	}
+	return message;
+}
+
+void berth_proto_free(void *message)
+{
+	if (message) {
+		protobuf_c_message_free_unpacked(message, NULL);
+	}
+}
+
+void berth_proto_cleanup(void *pointer_to_message)
+{
+	berth_proto_free(*(void **)pointer_to_message);
+}
+
+void berth_proto_set_string(char **field, const char *text)
+{
+	if (*field != protobuf_c_empty_string) {
+		free(*field);
+	}
+	*field = text && text[0] ? berth_strdup(text) : (char *)protobuf_c_empty_string;
+}
+
+void berth_proto_set_bytes(ProtobufCBinaryData *field, const void *data, size_t size)
+{
+	free(field->data);
+	field->len = size;
+	field->data = size ? berth_memdup(data, size) : NULL;
+}
+
+void berth_proto_append(size_t *count, void *pointer_to_list, void *message)
+{
+	void ***list = pointer_to_list;
+	*list = berth_realloc_array(*list, *count + 1, sizeof **list);
+	(*list)[(*count)++] = message;
+}

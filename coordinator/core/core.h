@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// The coordinator's decisions, pure: no I/O, no clock, no randomness. A command and the time come in; events to make
+// durable and effects to carry out afterwards come out. `decide` validates against the state and applies what it emits;
+// `apply` is the only code that changes durable state, and replaying the log through it gives the same state.
+//
+// One thread. Effects leave the process only after the events of their batch are synced.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "berth/store/v1/event.pb-c.h"
+#include "berth/v1/fleet.pb-c.h"
+#include "berth/v1/job.pb-c.h"
+#include "berth/v1/lease.pb-c.h"
+#include "common/base/digest.h"
+#include "common/base/error.h"
+
+#define BERTH_HOLD_MS_DEFAULT	    (10 * 60 * 1000)
+#define BERTH_HOLD_MS_MIN	    2000
+#define BERTH_MAX_GENERATIONS	    5
+#define BERTH_PLACE_IDS		    64
+#define BERTH_AGING_MS_DEFAULT	    (10 * 60 * 1000)
+#define BERTH_JOB_CELLS_MAX	    1000000
+#define BERTH_FENCE_EXTRA_MS	    5000 // the fencing wait is hold_ms * 1.05 + this
+#define BERTH_OPEN_LEASES_NAMED_MAX 100
+
+struct berth_core;
+
+struct berth_core_config {
+	const char *fleet;
+	int64_t hold_ms;
+	int64_t heartbeat_ms;
+	uint32_t max_generations;
+	int64_t aging_ms; // a cell that waits longer than this keeps hosts free for itself
+	bool allow_unmetered_local;
+};
+
+struct berth_core_now {
+	int64_t boot_ns; // liveness and pacing
+	int64_t wall_ns; // recorded, and for retry times
+};
+
+enum berth_command_kind {
+	BERTH_COMMAND_START,
+	BERTH_COMMAND_ENROLL,
+	BERTH_COMMAND_HELLO,
+	BERTH_COMMAND_HEARTBEAT,
+	BERTH_COMMAND_REPORT,
+	BERTH_COMMAND_PROGRESS,
+	BERTH_COMMAND_STREAM_DOWN,
+	BERTH_COMMAND_SUBMIT,
+	BERTH_COMMAND_CANCEL,
+	BERTH_COMMAND_TICK,
+	BERTH_COMMAND_PLACE,
+};
+
+// Only the members that the kind names are read. Pointers are borrowed for the call.
+struct berth_command {
+	enum berth_command_kind kind;
+	const char *actor; // "role/name"
+
+	// START
+	const uint8_t *nonce; // 16 bytes
+	const char *version;
+
+	// ENROLL
+	const char *role, *name, *certificate_sha256, *signing_key_id;
+	const uint8_t *signing_key_der;
+	size_t signing_key_size;
+
+	// HELLO, HEARTBEAT, REPORT, PROGRESS, STREAM_DOWN
+	const char *agent;
+	uint64_t session; // unique in this process: which stream of the agent
+	const Berth__V1__Hello *hello;
+	bool seen_held; // this ledger has hello->seen.leaf_hash at hello->seen.sequence (or nothing was seen)
+	const Berth__V1__Heartbeat *heartbeat;
+	const Berth__V1__Report *report;
+	const char *evidence_fault; // of a TrialDone: why its evidence does not verify; NULL when it does
+	const Berth__V1__Progress *progress;
+
+	// SUBMIT
+	const Berth__V1__SubmitJobRequest *submit;
+	const char *job_id;	  // fresh
+	const uint8_t *name_seed; // 16 fresh bytes
+	struct berth_digest request_digest, secrets_digest;
+	bool disk_low; // the data disk is under its watermark; `disk_message` says so
+	const char *disk_message;
+
+	// CANCEL: job_id (or prefix, or name) and reason
+	const char *reason;
+
+	// PLACE: BERTH_PLACE_IDS fresh ids
+	char (*ids)[BERTH_ID_SIZE];
+};
+
+enum berth_effect_kind {
+	BERTH_EFFECT_WELCOME,	    // to agent: obeys `applied_through`
+	BERTH_EFFECT_REFUSE,	    // end the agent's stream with `error`
+	BERTH_EFFECT_HEARTBEAT_ACK, // to agent: sequence
+	BERTH_EFFECT_REPORT_ACK,    // to agent: boot_id, sequence
+	BERTH_EFFECT_ASSIGN,	    // to agent: trial, by job, index and generation
+	BERTH_EFFECT_REVOKE,	    // to agent: trial, reason
+	BERTH_EFFECT_JOB_CHANGED,   // watchers
+	BERTH_EFFECT_TRIAL_CHANGED, // watchers
+	BERTH_EFFECT_DROP_SECRETS,  // of job: in the same batch as its end
+	BERTH_EFFECT_STOP_SERVING,  // a higher incarnation exists
+};
+
+struct berth_effect {
+	enum berth_effect_kind kind;
+	char agent[64];
+	uint64_t session;
+	char job_id[BERTH_ID_SIZE];
+	char boot_id[BERTH_ID_SIZE];
+	uint32_t index, generation;
+	uint64_t sequence;
+	struct berth_error error; // REFUSE; its message is the reason of REVOKE
+};
+
+struct berth_outcome {
+	Berth__Store__V1__Event **events; // owned by the outcome
+	size_t events_count, events_capacity;
+	struct berth_effect *effects;
+	size_t effects_count, effects_capacity;
+	struct berth_error error;   // code OK: the command was taken
+	char job_id[BERTH_ID_SIZE]; // SUBMIT, CANCEL
+	bool existed;		    // SUBMIT
+};
+void berth_outcome_clear(struct berth_outcome *outcome);
+
+struct berth_core *berth_core_new(const struct berth_core_config *config);
+void berth_core_free(struct berth_core *core); // NULL is allowed
+
+// A committed event, at recovery. CORRUPT when it does not fit the state: the log is not one that this code wrote.
+bool berth_core_apply(struct berth_core *core, const Berth__Store__V1__Event *event, struct berth_error *err);
+void berth_core_decide(struct berth_core *core, const struct berth_command *command, struct berth_core_now now,
+	struct berth_outcome *outcome);
+uint64_t berth_core_last_sequence(const struct berth_core *core);
+// True when trials wait and an agent has room: the caller then decides a PLACE with fresh ids.
+bool berth_core_wants_place(const struct berth_core *core, struct berth_core_now now);
+// SHA-256 over the durable records in key order.
+struct berth_digest berth_core_digest(const struct berth_core *core);
+Berth__V1__Incarnation berth_core_incarnation(const struct berth_core *core); // nonce points into the core
+
+// --- what the service asks; messages are the caller's (protobuf_c_message_free_unpacked) ---
+
+// By id, a prefix of at least six digits that one job has, or a name that one job has.
+bool berth_core_find_job(
+	const struct berth_core *core, const char *text, char job_id[static BERTH_ID_SIZE], struct berth_error *err);
+Berth__V1__Job *berth_core_job(const struct berth_core *core, const char *job_id); // NULL: unknown
+// Sequence of the JobSubmitted event: where the whole spec is.
+uint64_t berth_core_job_sequence(const struct berth_core *core, const char *job_id);
+uint32_t berth_core_job_cells(const struct berth_core *core, const char *job_id);
+// Newest first, older than `before` (NULL: from the newest); at most `limit`.
+size_t berth_core_jobs(const struct berth_core *core, const char *before, size_t limit, Berth__V1__Job **jobs);
+// The trial without its result; *result_sequence is the event that has it, 0 for none. NULL: unknown. `spec` is the
+// job's where the caller has read it from its event: an ended job's is not in memory, and its trials have no name
+// without it.
+Berth__V1__Trial *berth_core_trial(const struct berth_core *core, const char *job_id, uint32_t index,
+	const Berth__V1__JobSpec *spec, uint64_t *result_sequence);
+// For ASSIGN: the trial's leases as begun. False when the assignment is not current any more.
+bool berth_core_assignment(const struct berth_core *core, const char *job_id, uint32_t index, uint32_t generation,
+	Berth__V1__Assignment *assignment);
+size_t berth_core_agents(const struct berth_core *core, Berth__V1__Agent **agents, size_t limit);
+Berth__V1__Agent *berth_core_agent(const struct berth_core *core, const char *name);
+// Keys of what runs on an agent, at most `limit`.
+size_t berth_core_agent_trials(
+	const struct berth_core *core, const char *name, Berth__V1__TrialKey **keys, size_t limit);
+// By lease id after `after`; job_id NULL: every job.
+size_t berth_core_leases(const struct berth_core *core, const char *job_id, bool open_only, const char *after,
+	size_t limit, Berth__V1__Lease **leases);
+// The certificate that is in force for a principal; NULL when that name was never enrolled.
+const char *berth_core_certificate(const struct berth_core *core, const char *role, const char *name);
+// The signing key of an agent. False when it is not enrolled.
+bool berth_core_signing_key(const struct berth_core *core, const char *agent, const uint8_t **der, size_t *size);
