@@ -66,6 +66,14 @@ struct berth_exec_end {
 	const char *leftovers; // how they were ended: "kept", "cgroup", "marks"; a literal
 };
 
+// One piece of a put: pieces are laid down in order, in as few requests as the backend allows.
+struct berth_put {
+	const char *folder;	// on this host: its content goes below `target`; NULL: an empty folder with mode 777
+	const char *target;	// absolute
+	bool fresh;		// whatever stands at `target` is removed first, without the help of anything inside
+	const char *executable; // a file below `folder` that everyone may execute, whatever its mode says; NULL: none
+};
+
 struct berth_runner {
 	const char *name; // "local"
 	Berth__V1__Backend backend;
@@ -93,12 +101,17 @@ struct berth_runner {
 
 	// --- an open environment ---
 	// True: the command ended (any exit code). TIMEOUT, CANCELLED: it was ended, proven. INTERNAL: its end is not
-	// proven, so nothing that follows may count.
+	// proven, so nothing that follows may count. INVALID: the environment itself has ended, by its own doing.
 	bool (*exec)(struct berth_environment *environment, const struct berth_exec *exec, struct berth_exec_end *end,
 		struct berth_until until, struct berth_error *err);
 	// The folder's content (folder/.) into `target`, which is made; owned by root, modes kept.
 	bool (*upload)(struct berth_environment *environment, const char *folder, const char *target,
 		struct berth_until until, struct berth_error *err);
+	// Several folders at once, owned by root, modes kept.
+	bool (*put)(struct berth_environment *environment, const struct berth_put *puts, size_t count,
+		struct berth_until until, struct berth_error *err);
+	// Where a command without a workdir runs: belongs to the environment.
+	const char *(*workdir)(struct berth_environment *environment);
 	// The content of a folder, or one file to exactly `path`. NOT_FOUND when it is not there.
 	bool (*download)(struct berth_environment *environment, const char *source, bool is_folder, const char *path,
 		struct berth_until until, struct berth_error *err);
