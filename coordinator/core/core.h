@@ -14,6 +14,7 @@
 #include "berth/v1/fleet.pb-c.h"
 #include "berth/v1/job.pb-c.h"
 #include "berth/v1/lease.pb-c.h"
+#include "common/base/clock.h"
 #include "common/base/digest.h"
 #include "common/base/error.h"
 
@@ -78,6 +79,7 @@ struct berth_command {
 	const Berth__V1__Heartbeat *heartbeat;
 	const Berth__V1__Report *report;
 	const char *evidence_fault; // of a TrialDone: why its evidence does not verify; NULL when it does
+	double reward;		    // of a TrialDone: the number under the key "reward", 0 without one
 	const Berth__V1__Progress *progress;
 
 	// SUBMIT

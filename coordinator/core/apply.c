@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: Apache-2.0
+// The only code that changes durable state. A published event's rule never changes.
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "common/codec/proto.h"
+#include "coordinator/core/state.h"
+
+typedef Berth__Store__V1__Event event_t;
+
+static bool corrupt(const event_t *event, struct berth_error *err, const char *what)
+{
+	return berth_fail(err, BERTH_ERROR_CORRUPT, "event %llu: %s", (unsigned long long)event->sequence, what);
+}
+
+static void set_state(struct cell *cell, Berth__V1__TrialState state)
+{
+	cell->job->counts[cell->state]--;
+	cell->state = (uint8_t)state;
+	cell->job->counts[state]++;
+}
+
+static bool apply_coordinator_started(struct berth_core *core, const event_t *event, struct berth_error *err)
+{
+	const Berth__Store__V1__CoordinatorStarted *started = event->coordinator_started;
+	if (started->number != core->incarnation_number + 1 || started->nonce.len != sizeof core->incarnation_nonce) {
+		return corrupt(event, err, "incarnation number or nonce does not follow");
+	}
+	if (strcmp(started->fleet, core->fleet) != 0) {
+		return berth_fail(err, BERTH_ERROR_INVALID,
+			"this ledger belongs to the fleet %s, not to %s: start with its own data folder",
+			started->fleet, core->fleet);
+	}
+	core->incarnation_number = started->number;
+	memcpy(core->incarnation_nonce, started->nonce.data, sizeof core->incarnation_nonce);
+	return true;
+}
+
+static bool apply_agent_enrolled(struct berth_core *core, const event_t *event, struct berth_error *err)
+{
+	const Berth__Store__V1__AgentEnrolled *enrolled = event->agent_enrolled;
+	if (strlen(enrolled->name) >= BERTH_NAME_SIZE) {
+		return corrupt(event, err, "enrolled name is too long");
+	}
+	if (strcmp(enrolled->role, "agent") != 0) {
+		char name[2 * BERTH_NAME_SIZE];
+		snprintf(name, sizeof name, "%s/%s", enrolled->role, enrolled->name);
+		struct person *person = NULL;
+		HASH_FIND_STR(core->people, name, person);
+		if (!person) {
+			person = berth_alloc(sizeof *person);
+			memcpy(person->name, name, sizeof person->name);
+			HASH_ADD_STR(core->people, name, person);
+		}
+		snprintf(person->certificate_sha256, sizeof person->certificate_sha256, "%s",
+			enrolled->certificate_sha256);
+		return true;
+	}
+	struct agent *agent = core_agent(core, enrolled->name);
+	if (!agent) {
+		agent = berth_alloc(sizeof *agent);
+		snprintf(agent->name, sizeof agent->name, "%s", enrolled->name);
+		HASH_ADD_STR(core->agents, name, agent);
+	}
+	snprintf(agent->certificate_sha256, sizeof agent->certificate_sha256, "%s", enrolled->certificate_sha256);
+	free(agent->signing_key_der);
+	agent->signing_key_der = berth_memdup(enrolled->signing_key_der.data, enrolled->signing_key_der.len);
+	agent->signing_key_size = enrolled->signing_key_der.len;
+	return true;
+}
+
+static bool apply_agent_booted(struct berth_core *core, const event_t *event, struct berth_error *err)
+{
+	const Berth__Store__V1__AgentBooted *booted = event->agent_booted;
+	struct agent *agent = core_agent(core, booted->agent);
+	if (!agent || strlen(booted->boot_id) != BERTH_ID_SIZE - 1) {
+		return corrupt(event, err, "boot of an agent that is not enrolled");
+	}
+	memcpy(agent->boot_id, booted->boot_id, BERTH_ID_SIZE);
+	free(agent->daemon_id);
+	free(agent->platform);
+	free(agent->version);
+	agent->daemon_id = berth_strdup(booted->daemon_id);
+	agent->platform = berth_strdup(booted->platform);
+	agent->version = berth_strdup(booted->version);
+	berth__v1__capacity__init(&agent->capacity);
+	if (booted->capacity) {
+		agent->capacity.cpus = booted->capacity->cpus;
+		agent->capacity.memory_mb = booted->capacity->memory_mb;
+		agent->capacity.disk_mb = booted->capacity->disk_mb;
+		agent->capacity.slots = booted->capacity->slots;
+	}
+	return true;
+}
+
+static void make_cells(struct job *job)
+{
+	job->agents_count = (uint32_t)job->spec->n_agents;
+	job->tasks_count = (uint32_t)job->spec->n_tasks;
+	job->cells_count = job->spec->attempts * job->tasks_count * job->agents_count;
+	job->cells = berth_alloc(job->cells_count * sizeof *job->cells);
+	job->agent_running = berth_alloc(job->agents_count * sizeof *job->agent_running);
+	job->ready = (struct queue){
+		.items = berth_alloc(job->cells_count * sizeof *job->ready.items), .size = job->cells_count};
+	for (uint32_t i = 0; i < job->cells_count; i++) {
+		job->cells[i].job = job;
+		job->cells[i].index = i;
+		job->cells[i].state = BERTH__V1__TRIAL_STATE__TRIAL_QUEUED;
+		queue_push(&job->ready, i);
+	}
+	job->counts[BERTH__V1__TRIAL_STATE__TRIAL_QUEUED] = job->cells_count;
+}
+
+static bool apply_job_submitted(struct berth_core *core, const event_t *event, struct berth_error *err)
+{
+	const Berth__Store__V1__JobSubmitted *submitted = event->job_submitted;
+	const Berth__V1__JobSpec *spec = submitted->spec;
+	bool sane = spec && spec->n_agents && spec->n_tasks && spec->attempts && submitted->name_seed.len == 16 &&
+		    submitted->request_digest.len == BERTH_DIGEST_SIZE &&
+		    strlen(submitted->job_id) == BERTH_ID_SIZE - 1 && !core_job(core, submitted->job_id) &&
+		    (uint64_t)spec->n_agents * spec->n_tasks * spec->attempts <= BERTH_JOB_CELLS_MAX;
+	if (!sane) {
+		return corrupt(event, err, "job without sense");
+	}
+	struct job *job = berth_alloc(sizeof *job);
+	memcpy(job->id, submitted->job_id, BERTH_ID_SIZE);
+	job->name = berth_strdup(spec->name);
+	job->client_key = berth_strdup(submitted->client_key);
+	job->submitter = berth_strdup(submitted->submitter);
+	job->spec = berth_proto_clone(spec);
+	memcpy(job->name_seed, submitted->name_seed.data, sizeof job->name_seed);
+	memcpy(job->request_digest.bytes, submitted->request_digest.data, BERTH_DIGEST_SIZE);
+	job->state = BERTH__V1__JOB_STATE__JOB_RUNNING;
+	job->submitted_at_ns = event->recorded_at_ns;
+	job->sequence = event->sequence;
+	make_cells(job);
+	job->key_size = strlen(job->submitter) + 1 + strlen(job->client_key);
+	job->key = berth_alloc(job->key_size + 1);
+	memcpy(job->key, job->submitter, strlen(job->submitter) + 1);
+	memcpy(job->key + strlen(job->submitter) + 1, job->client_key, strlen(job->client_key));
+	HASH_ADD(by_id, core->jobs_by_id, id, BERTH_ID_SIZE - 1, job);
+	HASH_ADD_KEYPTR(by_key, core->jobs_by_key, job->key, job->key_size, job);
+	DL_APPEND(core->jobs, job);
+	core->place_wanted = true;
+	return true;
+}
+
+// Takes a running cell off its agent.
+static void release(struct berth_core *core, struct cell *cell)
+{
+	struct agent *agent = cell->agent;
+	if (!agent) {
+		return;
+	}
+	DL_DELETE(agent->running, cell);
+	agent->running_count--;
+	agent->running_cpus -= cell_cpus(cell);
+	agent->running_memory_mb -= cell_memory_mb(cell);
+	cell->job->running_cpus -= cell_cpus(cell);
+	cell->job->agent_running[cell_agent(cell)]--;
+	cell->agent = NULL;
+	cell->sent_session = 0;
+	cell->unlisted_beats = 0;
+	cell->phase[0] = 0;
+	core->place_wanted = true;
+}
+
+static bool apply_job_cancel_requested(struct berth_core *core, const event_t *event, struct berth_error *err)
+{
+	struct job *job = core_job(core, event->job_cancel_requested->job_id);
+	if (!job || job->state != BERTH__V1__JOB_STATE__JOB_RUNNING) {
+		return corrupt(event, err, "cancel of a job that does not run");
+	}
+	job->state = BERTH__V1__JOB_STATE__JOB_CANCELLING;
+	job->reason = berth_strdup(event->job_cancel_requested->reason);
+	for (uint32_t i = 0; i < job->cells_count; i++) {
+		struct cell *cell = &job->cells[i];
+		if (!cell_is_over(cell)) {
+			release(core, cell);
+			set_state(cell, BERTH__V1__TRIAL_STATE__TRIAL_CANCELLED);
+		}
+	}
+	job->ready.count = 0;
+	job->delayed = NULL;
+	return true;
+}
+
+static bool apply_job_ended(struct berth_core *core, const event_t *event, struct berth_error *err)
+{
+	struct job *job = core_job(core, event->job_ended->job_id);
+	if (!job || job->ended_at_ns) {
+		return corrupt(event, err, "end of a job that is not open");
+	}
+	job->state = event->job_ended->state;
+	job->ended_at_ns = event->recorded_at_ns;
+	berth_proto_free(job->spec);
+	job->spec = NULL;
+	free(job->ready.items);
+	job->ready = (struct queue){0};
+	return true;
+}
+
+static bool begin_lease(
+	struct berth_core *core, struct cell *cell, struct agent *agent, const Berth__V1__Lease *record, int64_t now_ns)
+{
+	if (!record->lease_id[0] || core_lease(core, record->lease_id)) {
+		return false;
+	}
+	struct lease *lease = berth_alloc(sizeof *lease);
+	lease->record = berth_proto_clone(record);
+	lease->record->created_at_ns = now_ns;
+	lease->job = cell->job;
+	lease->agent = agent;
+	LL_PREPEND2(cell->leases, lease, next_of_cell);
+	HASH_ADD_KEYPTR(hh, core->leases, lease->record->lease_id, strlen(lease->record->lease_id), lease);
+	cell->job->open_leases++;
+	agent->open_leases++;
+	return true;
+}
+
+// A cell waits in the ready queue, or for its time; a replay finds it in the second where the live core had already
+// promoted it, which is no event.
+static bool unqueue(struct job *job, struct cell *cell)
+{
+	if (cell->not_before_ns) {
+		cell->not_before_ns = 0;
+		DL_DELETE(job->delayed, cell);
+		return true;
+	}
+	for (uint32_t i = 0; i < job->ready.count; i++) {
+		if (queue_at(&job->ready, i) == cell->index) {
+			queue_remove(&job->ready, i);
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool apply_trial_assigned(struct berth_core *core, const event_t *event, struct berth_error *err)
+{
+	const Berth__Store__V1__TrialAssigned *assigned = event->trial_assigned;
+	struct cell *cell = core_cell(core, assigned->trial);
+	struct agent *agent = core_agent(core, assigned->agent);
+	if (!cell || !agent || cell->state != BERTH__V1__TRIAL_STATE__TRIAL_QUEUED ||
+		assigned->trial->generation != cell->generation + 1 || !unqueue(cell->job, cell)) {
+		return corrupt(event, err, "assignment of a trial that does not wait");
+	}
+	cell->generation++;
+	cell->agent = cell->last_agent = agent;
+	cell->assigned_at_ns = event->recorded_at_ns;
+	set_state(cell, BERTH__V1__TRIAL_STATE__TRIAL_RUNNING);
+	DL_APPEND(agent->running, cell);
+	agent->running_count++;
+	agent->running_cpus += cell_cpus(cell);
+	agent->running_memory_mb += cell_memory_mb(cell);
+	cell->job->running_cpus += cell_cpus(cell);
+	cell->job->agent_running[cell_agent(cell)]++;
+	cell->leases = NULL;
+	for (size_t i = 0; i < assigned->n_leases; i++) {
+		if (!begin_lease(core, cell, agent, assigned->leases[i], event->recorded_at_ns)) {
+			return corrupt(event, err, "lease id used before");
+		}
+	}
+	return true;
+}
+
+static void requeue(struct berth_core *core, struct cell *cell, int64_t not_before_ns)
+{
+	cell->not_before_ns = not_before_ns;
+	if (not_before_ns) {
+		DL_APPEND(cell->job->delayed, cell);
+	} else {
+		queue_push_front(&cell->job->ready, cell->index);
+		core->place_wanted = true;
+	}
+}
+
+static void add_note(struct cell *cell, const Berth__Store__V1__TrialUnassigned *unassigned)
+{
+	struct note *note = berth_alloc(sizeof *note);
+	note->generation = unassigned->trial->generation;
+	note->reason = unassigned->reason;
+	snprintf(note->detail, sizeof note->detail, "%s", unassigned->detail);
+	LL_APPEND(cell->notes, note);
+}
+
+static bool apply_trial_unassigned(struct berth_core *core, const event_t *event, struct berth_error *err)
+{
+	const Berth__Store__V1__TrialUnassigned *unassigned = event->trial_unassigned;
+	struct cell *cell = core_cell(core, unassigned->trial);
+	if (!cell || cell->state != BERTH__V1__TRIAL_STATE__TRIAL_RUNNING ||
+		unassigned->trial->generation != cell->generation) {
+		return corrupt(event, err, "a trial that does not run lost its agent");
+	}
+	release(core, cell);
+	add_note(cell, unassigned);
+	set_state(cell, unassigned->next);
+	if (unassigned->reason == BERTH__STORE__V1__UNASSIGN_REASON__RETRY) {
+		cell->retries++;
+	} else {
+		cell->failures++;
+	}
+	if (unassigned->result) {
+		cell->result_sequence = event->sequence;
+	}
+	if (unassigned->next == BERTH__V1__TRIAL_STATE__TRIAL_QUEUED) {
+		requeue(core, cell, unassigned->not_before_ns);
+	}
+	return true;
+}
+
+static bool apply_trial_ended(struct berth_core *core, const event_t *event, struct berth_error *err)
+{
+	const Berth__Store__V1__TrialEnded *ended = event->trial_ended;
+	struct cell *cell = core_cell(core, ended->trial);
+	if (!cell || cell->state != BERTH__V1__TRIAL_STATE__TRIAL_RUNNING ||
+		ended->trial->generation != cell->generation || !ended->result) {
+		return corrupt(event, err, "result for a trial that does not run");
+	}
+	release(core, cell);
+	set_state(cell, ended->state);
+	cell->result_sequence = event->sequence;
+	cell->reward = ended->reward;
+	cell->errored = ended->result->exception != NULL;
+	cell->job->errored += cell->errored;
+	if (ended->state == BERTH__V1__TRIAL_STATE__TRIAL_SCORED) {
+		cell->job->reward_sum += ended->reward;
+	}
+	return true;
+}
+
+static bool apply_lease_moved(struct berth_core *core, const event_t *event, struct berth_error *err)
+{
+	const Berth__Store__V1__LeaseMoved *moved = event->lease_moved;
+	struct lease *lease = core_lease(core, moved->lease_id);
+	if (!lease || !lease_may_move(lease->record->state, moved->state, moved->proof)) {
+		return corrupt(event, err, "lease move that is not allowed");
+	}
+	Berth__V1__Lease *record = lease->record;
+	record->state = moved->state;
+	if (moved->resource_id[0]) {
+		berth_proto_set_string(&record->resource_id, moved->resource_id);
+	}
+	// The provider's expiry is fixed once; the expected end is what was observed last.
+	if (!record->provider_expiry_at_ns) {
+		record->provider_expiry_at_ns = moved->provider_expiry_at_ns;
+	}
+	if (moved->expected_end_at_ns) {
+		record->expected_end_at_ns = moved->expected_end_at_ns;
+	}
+	bool failed = moved->state == BERTH__V1__LEASE_STATE__LEASE_CLEANUP_FAILED;
+	berth_proto_set_string(&record->failure, failed ? moved->failure : NULL);
+	if (moved->state == BERTH__V1__LEASE_STATE__LEASE_RETIRED) {
+		record->proof = moved->proof;
+		record->retired_at_ns = event->recorded_at_ns;
+		lease->job->open_leases--;
+		lease->agent->open_leases--;
+	}
+	return true;
+}
+
+static bool apply_nothing(struct berth_core *core, const event_t *event, struct berth_error *err)
+{
+	(void)core, (void)event, (void)err;
+	return true; // ResultRefused and ReportSkipped only say that a report was applied, and why it counted for
+		     // nothing
+}
+
+static bool apply_origin(struct berth_core *core, const event_t *event, struct berth_error *err)
+{
+	const Berth__Store__V1__Origin *origin = event->origin;
+	struct agent *agent = core_agent(core, origin->agent);
+	if (!agent || strlen(origin->boot_id) != BERTH_ID_SIZE - 1) {
+		return corrupt(event, err, "report of an unknown agent");
+	}
+	struct boot *boot = core_boot(agent, origin->boot_id);
+	if (!boot) {
+		boot = berth_alloc(sizeof *boot);
+		memcpy(boot->id, origin->boot_id, BERTH_ID_SIZE);
+		LL_APPEND(agent->boots, boot);
+	}
+	// A report may decide more than one event; each carries the same origin.
+	if (origin->report_sequence != boot->applied_through && origin->report_sequence != boot->applied_through + 1) {
+		return corrupt(event, err, "report out of its order");
+	}
+	boot->applied_through = origin->report_sequence;
+	return true;
+}
+
+typedef bool (*apply_fn)(struct berth_core *, const event_t *, struct berth_error *);
+
+static apply_fn apply_of(Berth__Store__V1__Event__BodyCase body)
+{
+	switch (body) {
+	case BERTH__STORE__V1__EVENT__BODY_COORDINATOR_STARTED:
+		return apply_coordinator_started;
+	case BERTH__STORE__V1__EVENT__BODY_AGENT_ENROLLED:
+		return apply_agent_enrolled;
+	case BERTH__STORE__V1__EVENT__BODY_AGENT_BOOTED:
+		return apply_agent_booted;
+	case BERTH__STORE__V1__EVENT__BODY_JOB_SUBMITTED:
+		return apply_job_submitted;
+	case BERTH__STORE__V1__EVENT__BODY_JOB_CANCEL_REQUESTED:
+		return apply_job_cancel_requested;
+	case BERTH__STORE__V1__EVENT__BODY_JOB_ENDED:
+		return apply_job_ended;
+	case BERTH__STORE__V1__EVENT__BODY_TRIAL_ASSIGNED:
+		return apply_trial_assigned;
+	case BERTH__STORE__V1__EVENT__BODY_TRIAL_UNASSIGNED:
+		return apply_trial_unassigned;
+	case BERTH__STORE__V1__EVENT__BODY_TRIAL_ENDED:
+		return apply_trial_ended;
+	case BERTH__STORE__V1__EVENT__BODY_LEASE_MOVED:
+		return apply_lease_moved;
+	case BERTH__STORE__V1__EVENT__BODY_RESULT_REFUSED:
+	case BERTH__STORE__V1__EVENT__BODY_REPORT_SKIPPED:
+		return apply_nothing;
+	default:
+		return NULL;
+	}
+}
+
+bool berth_core_apply(struct berth_core *core, const Berth__Store__V1__Event *event, struct berth_error *err)
+{
+	if (event->sequence != core->last_sequence + 1) {
+		return corrupt(event, err, "sequence does not follow");
+	}
+	if (event->recorded_at_ns < core->recorded_at_ns) {
+		return corrupt(event, err, "time goes back");
+	}
+	apply_fn apply = apply_of(event->body_case);
+	if (!apply) {
+		return corrupt(event, err, "an event of a newer version: start the version that wrote it");
+	}
+	if (event->origin && !apply_origin(core, event, err)) {
+		return false;
+	}
+	if (!apply(core, event, err)) {
+		return false;
+	}
+	core->last_sequence = event->sequence;
+	core->recorded_at_ns = event->recorded_at_ns;
+	return true;
+}

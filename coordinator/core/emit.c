@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/codec/proto.h"
+#include "coordinator/core/state.h"
+
+void berth_outcome_clear(struct berth_outcome *outcome)
+{
+	for (size_t i = 0; i < outcome->events_count; i++) {
+		berth_proto_free(outcome->events[i]);
+	}
+	free(outcome->events);
+	free(outcome->effects);
+	*outcome = (struct berth_outcome){0};
+}
+
+Berth__Store__V1__Event *emit_new(const struct decision *decision, Berth__Store__V1__Event__BodyCase body)
+{
+	Berth__Store__V1__Event *event = berth_alloc(sizeof *event);
+	berth__store__v1__event__init(event);
+	event->body_case = body;
+	berth_proto_set_string(&event->actor, decision->command->actor);
+	if (decision->from_report) {
+		event->origin = berth_alloc(sizeof *event->origin);
+		berth__store__v1__origin__init(event->origin);
+		berth_proto_set_string(&event->origin->agent, decision->command->agent);
+		berth_proto_set_string(&event->origin->boot_id, decision->command->report->boot_id);
+		event->origin->report_sequence = decision->command->report->sequence;
+	}
+	return event;
+}
+
+void emit(const struct decision *decision, Berth__Store__V1__Event *event)
+{
+	struct berth_core *core = decision->core;
+	struct berth_outcome *outcome = decision->outcome;
+	event->sequence = core->last_sequence + 1;
+	// A wall clock that steps back does not take recorded time back with it.
+	event->recorded_at_ns =
+		decision->now.wall_ns > core->recorded_at_ns ? decision->now.wall_ns : core->recorded_at_ns;
+	struct berth_error err = {0};
+	if (!berth_core_apply(core, event, &err)) {
+		// Deciding what cannot be applied is a bug of ours; going on would write a log that cannot be replayed.
+		berth_log_error("decided an event that does not apply", "reason=%s", berth_log_quote(err.message));
+		abort();
+	}
+	if (outcome->events_count == outcome->events_capacity) {
+		outcome->events_capacity = outcome->events_capacity ? 2 * outcome->events_capacity : 4;
+		outcome->events =
+			berth_realloc_array(outcome->events, outcome->events_capacity, sizeof(*outcome->events));
+	}
+	outcome->events[outcome->events_count++] = event;
+}
+
+struct berth_effect *effect(const struct decision *decision, enum berth_effect_kind kind)
+{
+	struct berth_outcome *outcome = decision->outcome;
+	if (outcome->effects_count == outcome->effects_capacity) {
+		outcome->effects_capacity = outcome->effects_capacity ? 2 * outcome->effects_capacity : 4;
+		outcome->effects =
+			berth_realloc_array(outcome->effects, outcome->effects_capacity, sizeof(*outcome->effects));
+	}
+	struct berth_effect *added = &outcome->effects[outcome->effects_count++];
+	memset(added, 0, sizeof *added);
+	added->kind = kind;
+	return added;
+}
+
+struct berth_effect *effect_agent(
+	const struct decision *decision, enum berth_effect_kind kind, const struct agent *agent)
+{
+	struct berth_effect *added = effect(decision, kind);
+	snprintf(added->agent, sizeof added->agent, "%s", agent->name);
+	added->session = agent->session;
+	return added;
+}
+
+struct berth_effect *effect_cell(const struct decision *decision, enum berth_effect_kind kind, const struct cell *cell)
+{
+	struct berth_effect *added = effect(decision, kind);
+	memcpy(added->job_id, cell->job->id, BERTH_ID_SIZE);
+	added->index = cell->index;
+	added->generation = cell->generation;
+	if (cell->agent) {
+		snprintf(added->agent, sizeof added->agent, "%s", cell->agent->name);
+		added->session = cell->agent->session;
+	}
+	return added;
+}
+
+void refuse(const struct decision *decision, enum berth_error_code code, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	decision->outcome->error.code = code;
+	vsnprintf(decision->outcome->error.message, sizeof decision->outcome->error.message, format, args);
+	va_end(args);
+}
+
+static void decide_start(const struct decision *decision)
+{
+	const struct berth_command *command = decision->command;
+	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_COORDINATOR_STARTED);
+	Berth__Store__V1__CoordinatorStarted *started = berth_alloc(sizeof *started);
+	berth__store__v1__coordinator_started__init(started);
+	started->number = decision->core->incarnation_number + 1;
+	berth_proto_set_bytes(&started->nonce, command->nonce, 16);
+	berth_proto_set_string(&started->version, command->version);
+	berth_proto_set_string(&started->fleet, decision->core->fleet);
+	event->coordinator_started = started;
+	emit(decision, event);
+	// Who was heard of before the restart counts as heard of now: the fencing wait starts again, once.
+	struct agent *agent, *next;
+	HASH_ITER (hh, decision->core->agents, agent, next) {
+		agent->beat_boot_ns = decision->now.boot_ns;
+	}
+}
+
+typedef void (*decide_fn)(const struct decision *);
+
+static const decide_fn deciders[] = {
+	[BERTH_COMMAND_START] = decide_start,
+	[BERTH_COMMAND_ENROLL] = decide_enroll,
+	[BERTH_COMMAND_HELLO] = decide_hello,
+	[BERTH_COMMAND_HEARTBEAT] = decide_heartbeat,
+	[BERTH_COMMAND_REPORT] = decide_report,
+	[BERTH_COMMAND_PROGRESS] = decide_progress,
+	[BERTH_COMMAND_STREAM_DOWN] = decide_stream_down,
+	[BERTH_COMMAND_SUBMIT] = decide_submit,
+	[BERTH_COMMAND_CANCEL] = decide_cancel,
+	[BERTH_COMMAND_TICK] = decide_tick,
+	[BERTH_COMMAND_PLACE] = decide_place,
+};
+
+void berth_core_decide(struct berth_core *core, const struct berth_command *command, struct berth_core_now now,
+	struct berth_outcome *outcome)
+{
+	struct decision decision = {.core = core, .command = command, .now = now, .outcome = outcome};
+	if (core->stopped) {
+		refuse(&decision, BERTH_ERROR_NOT_SERVING,
+			"a newer incarnation of this coordinator is known to the fleet: this one has stopped; stop the "
+			"other one or this one for good");
+		return;
+	}
+	deciders[command->kind](&decision);
+}

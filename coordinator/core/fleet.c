@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// Agents: enrolment, the opening of a session (P7), heartbeats, silence, and what a lost agent's trials become.
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "common/codec/proto.h"
+#include "coordinator/core/state.h"
+
+#define PROTOCOL_VERSION 1
+#define FENCE_PERCENT	 105
+// An assignment may cross a heartbeat on its way; one that is missing from this many in a row was lost.
+#define UNLISTED_BEATS_MAX 4
+
+void decide_enroll(const struct decision *decision)
+{
+	const struct berth_command *command = decision->command;
+	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_AGENT_ENROLLED);
+	Berth__Store__V1__AgentEnrolled *enrolled = berth_alloc(sizeof *enrolled);
+	berth__store__v1__agent_enrolled__init(enrolled);
+	berth_proto_set_string(&enrolled->role, command->role);
+	berth_proto_set_string(&enrolled->name, command->name);
+	berth_proto_set_string(&enrolled->certificate_sha256, command->certificate_sha256);
+	berth_proto_set_string(&enrolled->signing_key_id, command->signing_key_id);
+	berth_proto_set_bytes(&enrolled->signing_key_der, command->signing_key_der, command->signing_key_size);
+	event->agent_enrolled = enrolled;
+	emit(decision, event);
+}
+
+static bool is_capacity_changed(const struct agent *agent, const Berth__V1__Capacity *capacity)
+{
+	return capacity &&
+	       (agent->capacity.cpus != capacity->cpus || agent->capacity.memory_mb != capacity->memory_mb ||
+		       agent->capacity.slots != capacity->slots || agent->capacity.disk_mb != capacity->disk_mb);
+}
+
+// An agent says Hello in a new life only after everything of its older lives is dead.
+static void boot(const struct decision *decision, struct agent *agent, const Berth__V1__Hello *hello)
+{
+	bool restarted = strcmp(agent->boot_id, hello->boot_id) != 0;
+	if (!restarted && !is_capacity_changed(agent, hello->capacity)) {
+		return;
+	}
+	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_AGENT_BOOTED);
+	Berth__Store__V1__AgentBooted *booted = berth_alloc(sizeof *booted);
+	berth__store__v1__agent_booted__init(booted);
+	berth_proto_set_string(&booted->agent, agent->name);
+	berth_proto_set_string(&booted->boot_id, hello->boot_id);
+	berth_proto_set_string(&booted->daemon_id, hello->daemon_id);
+	berth_proto_set_string(&booted->platform, hello->platform);
+	berth_proto_set_string(&booted->version, hello->version);
+	booted->capacity = berth_proto_clone(hello->capacity);
+	event->agent_booted = booted;
+	emit(decision, event);
+}
+
+// Which rule, if any, forbids this session.
+static bool is_refused(const struct decision *decision, const struct agent *agent)
+{
+	const struct berth_core *core = decision->core;
+	const Berth__V1__Hello *hello = decision->command->hello;
+	const Berth__V1__VersionRange *range = hello->protocol;
+	if (!range || range->least > PROTOCOL_VERSION || range->most < PROTOCOL_VERSION) {
+		refuse(decision, BERTH_ERROR_UNSUPPORTED,
+			"agent %s speaks protocol %u to %u, this coordinator speaks %u: install the same release on "
+			"both",
+			agent->name, range ? range->least : 0, range ? range->most : 0, PROTOCOL_VERSION);
+	} else if (strlen(hello->boot_id) != BERTH_ID_SIZE - 1) {
+		refuse(decision, BERTH_ERROR_INVALID, "agent %s sent a boot id that is not 32 digits", agent->name);
+	} else if (hello->obeyed && hello->obeyed->number > core->incarnation_number) {
+		refuse(decision, BERTH_ERROR_FENCED,
+			"agent %s obeys incarnation %llu, this coordinator is %llu: a newer one runs, and this one "
+			"stops",
+			agent->name, (unsigned long long)hello->obeyed->number,
+			(unsigned long long)core->incarnation_number);
+		decision->core->stopped = true;
+		effect(decision, BERTH_EFFECT_STOP_SERVING);
+	} else if (hello->obeyed && hello->obeyed->number == core->incarnation_number &&
+		   (hello->obeyed->nonce.len != sizeof core->incarnation_nonce ||
+			   memcmp(hello->obeyed->nonce.data, core->incarnation_nonce, sizeof core->incarnation_nonce) !=
+				   0)) {
+		refuse(decision, BERTH_ERROR_FENCED,
+			"agent %s obeys a twin of this coordinator (incarnation %llu with another nonce): two run on "
+			"copies of one ledger; stop one",
+			agent->name, (unsigned long long)core->incarnation_number);
+	} else if (!decision->command->seen_held) {
+		refuse(decision, BERTH_ERROR_FENCED,
+			"agent %s saw event %llu committed, which this ledger does not hold: it is an older copy; "
+			"restore the newer one",
+			agent->name, (unsigned long long)(hello->seen ? hello->seen->sequence : 0));
+	} else {
+		return false;
+	}
+	return true;
+}
+
+static bool lists(Berth__V1__TrialKey *const *running, size_t count, const struct cell *cell)
+{
+	for (size_t i = 0; i < count; i++) {
+		const Berth__V1__TrialKey *key = running[i];
+		if (key->index == cell->index && key->generation == cell->generation &&
+			strcmp(key->job_id, cell->job->id) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+void decide_hello(const struct decision *decision)
+{
+	const struct berth_command *command = decision->command;
+	struct agent *agent = core_agent(decision->core, command->agent);
+	if (!agent) {
+		refuse(decision, BERTH_ERROR_DENIED, "agent %s is not enrolled: run `berth agent enroll %s`",
+			command->agent, command->agent);
+		return;
+	}
+	if (is_refused(decision, agent)) {
+		return;
+	}
+	if (agent->session) {
+		struct berth_effect *old = effect_agent(decision, BERTH_EFFECT_REFUSE, agent);
+		berth_fail(&old->error, BERTH_ERROR_CONFLICT, "agent %s opened another session", agent->name);
+	}
+	bool restarted = strcmp(agent->boot_id, command->hello->boot_id) != 0;
+	if (restarted) {
+		struct cell *cell, *next;
+		DL_FOREACH_SAFE (agent->running, cell, next) {
+			unassign(decision, cell, BERTH__STORE__V1__UNASSIGN_REASON__AGENT_RESTARTED,
+				"its agent restarted", NULL);
+		}
+	}
+	boot(decision, agent, command->hello);
+	agent->session = command->session;
+	agent->ready = false;
+	agent->lost = false;
+	agent->beat_boot_ns = decision->now.boot_ns;
+	agent->seen_at_ns = decision->now.wall_ns;
+	struct berth_effect *welcome = effect_agent(decision, BERTH_EFFECT_WELCOME, agent);
+	memcpy(welcome->boot_id, agent->boot_id, BERTH_ID_SIZE);
+	const struct boot *reports = core_boot(agent, agent->boot_id);
+	welcome->sequence = reports ? reports->applied_through : 0;
+}
+
+static struct agent *agent_in_session(const struct decision *decision)
+{
+	struct agent *agent = core_agent(decision->core, decision->command->agent);
+	if (agent && agent->session == decision->command->session) {
+		return agent;
+	}
+	refuse(decision, BERTH_ERROR_FENCED, "this is not the session of agent %s", decision->command->agent);
+	return NULL;
+}
+
+// A heartbeat comes after every report that was in the outbox, so what it does not list was never received, and what it
+// lists beyond its assignments is no longer its own.
+static void reconcile(const struct decision *decision, struct agent *agent)
+{
+	const Berth__V1__Heartbeat *beat = decision->command->heartbeat;
+	struct cell *cell, *next;
+	DL_FOREACH_SAFE (agent->running, cell, next) {
+		if (lists(beat->running, beat->n_running, cell)) {
+			cell->sent_session = agent->session;
+			cell->unlisted_beats = 0;
+		} else if (cell->sent_session != agent->session) {
+			effect_cell(decision, BERTH_EFFECT_ASSIGN, cell);
+			cell->sent_session = agent->session;
+		} else if (++cell->unlisted_beats >= UNLISTED_BEATS_MAX) {
+			unassign(decision, cell, BERTH__STORE__V1__UNASSIGN_REASON__INFRASTRUCTURE,
+				"its agent does not know it", NULL);
+		}
+	}
+	for (size_t i = 0; i < beat->n_running; i++) {
+		const Berth__V1__TrialKey *key = beat->running[i];
+		const struct cell *known = core_cell(decision->core, key);
+		if (known && known->agent == agent && known->generation == key->generation) {
+			continue;
+		}
+		struct berth_effect *revoke = effect_agent(decision, BERTH_EFFECT_REVOKE, agent);
+		snprintf(revoke->job_id, sizeof revoke->job_id, "%s", key->job_id);
+		revoke->index = key->index;
+		revoke->generation = key->generation;
+		berth_fail(&revoke->error, BERTH_ERROR_FENCED, "not assigned to this agent (any more)");
+	}
+}
+
+void decide_heartbeat(const struct decision *decision)
+{
+	struct agent *agent = agent_in_session(decision);
+	if (!agent) {
+		return;
+	}
+	const Berth__V1__Heartbeat *beat = decision->command->heartbeat;
+	bool was_open = agent->ready && agent->accepting;
+	agent->ready = true;
+	agent->lost = false;
+	agent->accepting = beat->accepting;
+	snprintf(agent->trouble, sizeof agent->trouble, "%s", beat->trouble);
+	agent->beat_boot_ns = decision->now.boot_ns;
+	agent->seen_at_ns = decision->now.wall_ns;
+	if (agent->accepting && !was_open) {
+		decision->core->place_wanted = true;
+	}
+	struct berth_effect *ack = effect_agent(decision, BERTH_EFFECT_HEARTBEAT_ACK, agent);
+	ack->sequence = beat->sequence;
+	reconcile(decision, agent);
+}
+
+void decide_stream_down(const struct decision *decision)
+{
+	struct agent *agent = core_agent(decision->core, decision->command->agent);
+	if (agent && agent->session == decision->command->session) {
+		agent->session = 0;
+		agent->ready = false;
+	}
+}
+
+void decide_progress(const struct decision *decision)
+{
+	struct agent *agent = agent_in_session(decision);
+	const Berth__V1__TrialKey *key = decision->command->progress->trial;
+	struct cell *cell = core_cell(decision->core, key);
+	if (agent && cell && cell->agent == agent && cell->generation == key->generation) {
+		snprintf(cell->phase, sizeof cell->phase, "%s", decision->command->progress->phase);
+		effect_cell(decision, BERTH_EFFECT_TRIAL_CHANGED, cell);
+	}
+}
+
+// The agent counts its hold from the send of a heartbeat that was acknowledged, so it has ended everything by the time
+// that this wait, which starts at the receipt of that heartbeat, is over.
+static int64_t fenced_at_ns(const struct berth_core *core, const struct agent *agent)
+{
+	int64_t wait_ms = core->config.hold_ms * FENCE_PERCENT / 100 + BERTH_FENCE_EXTRA_MS;
+	return agent->beat_boot_ns + wait_ms * BERTH_NS_PER_MS;
+}
+
+static void promote_delayed(const struct decision *decision, struct job *job)
+{
+	struct cell *cell, *next;
+	DL_FOREACH_SAFE (job->delayed, cell, next) {
+		if (cell->not_before_ns <= decision->now.wall_ns) {
+			DL_DELETE(job->delayed, cell);
+			cell->not_before_ns = 0;
+			queue_push(&job->ready, cell->index);
+			decision->core->place_wanted = true;
+		}
+	}
+}
+
+void decide_tick(const struct decision *decision)
+{
+	struct agent *agent, *next_agent;
+	HASH_ITER (hh, decision->core->agents, agent, next_agent) {
+		if (agent->lost || !agent->boot_id[0] || fenced_at_ns(decision->core, agent) > decision->now.boot_ns) {
+			continue;
+		}
+		agent->lost = true;
+		struct cell *cell, *next;
+		DL_FOREACH_SAFE (agent->running, cell, next) {
+			char detail[BERTH_NOTE_DETAIL_SIZE];
+			snprintf(detail, sizeof detail, "agent %s was silent past the fencing wait", agent->name);
+			unassign(decision, cell, BERTH__STORE__V1__UNASSIGN_REASON__HOLD_EXPIRED, detail, NULL);
+		}
+	}
+	struct job *job;
+	DL_FOREACH (decision->core->jobs, job) {
+		if (job->delayed) {
+			promote_delayed(decision, job);
+		}
+		if (job->state == BERTH__V1__JOB_STATE__JOB_CANCELLING) {
+			end_job_if_over(decision, job);
+		}
+	}
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// Placement: which waiting cell goes to which agent. Between jobs by weighted least share of running CPU, within a job
+// in order, onto the agent that has run the image before, else the one with most room.
+//
+// Aging: a cell that waited longer than aging_ms keeps the agents that could hold it when empty for itself, so a large
+// task is placed at the latest when what runs there has ended.
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/digest.h"
+#include "common/base/mem.h"
+#include "common/codec/proto.h"
+#include "coordinator/core/state.h"
+
+#define WEIGHT_DEFAULT 10
+#define LOOK_AHEAD_MAX 16 // cells of one job that are tried before the next job gets its turn
+
+static bool has_room(const struct agent *agent, uint32_t cpus, uint64_t memory_mb)
+{
+	return agent->running_count < agent->capacity.slots && agent->running_cpus + cpus <= agent->capacity.cpus &&
+	       agent->running_memory_mb + memory_mb <= agent->capacity.memory_mb;
+}
+
+static bool is_open(const struct agent *agent)
+{
+	return agent->session && agent->ready && agent->accepting;
+}
+
+static bool could_hold(const struct agent *agent, const struct cell *cell)
+{
+	return is_open(agent) && agent->capacity.slots && cell_cpus(cell) <= agent->capacity.cpus &&
+	       cell_memory_mb(cell) <= agent->capacity.memory_mb;
+}
+
+static bool has_image(const struct agent *agent, const char *environment_id)
+{
+	for (size_t i = 0; i < BERTH_IMAGES_KEPT; i++) {
+		if (strcmp(agent->images[i], environment_id) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void remember_image(struct agent *agent, const char *environment_id)
+{
+	if (!has_image(agent, environment_id)) {
+		snprintf(agent->images[agent->images_next++ % BERTH_IMAGES_KEPT], BERTH_ID_SIZE, "%s", environment_id);
+	}
+}
+
+// The cell that waited past the aging bound, oldest first; NULL when none did.
+static const struct cell *aged_cell(const struct berth_core *core, struct berth_core_now now)
+{
+	const struct job *job;
+	const struct cell *oldest = NULL;
+	int64_t bound_ns = now.boot_ns - core->config.aging_ms * BERTH_NS_PER_MS;
+	DL_FOREACH (core->jobs, job) {
+		if (!job->ready.count) {
+			continue;
+		}
+		const struct cell *cell = &job->cells[queue_at(&job->ready, 0)];
+		if (cell->queued_boot_ns < bound_ns && (!oldest || cell->queued_boot_ns < oldest->queued_boot_ns)) {
+			oldest = cell;
+		}
+	}
+	return oldest;
+}
+
+static struct agent *agent_for(const struct berth_core *core, const struct cell *cell, const struct cell *aged)
+{
+	const char *image = cell->job->spec->tasks[cell_task(cell)]->environment_id;
+	struct agent *agent, *next, *best = NULL;
+	bool best_warm = false;
+	HASH_ITER (hh, core->agents, agent, next) {
+		if (!is_open(agent) || !has_room(agent, cell_cpus(cell), cell_memory_mb(cell)) ||
+			(aged && aged != cell && could_hold(agent, aged))) {
+			continue;
+		}
+		bool warm = has_image(agent, image);
+		// Ties go to the first name, so that two replays place alike.
+		if (!best || warm > best_warm ||
+			(warm == best_warm && (agent->running_count < best->running_count ||
+						      (agent->running_count == best->running_count &&
+							      strcmp(agent->name, best->name) < 0)))) {
+			best = agent;
+			best_warm = warm;
+		}
+	}
+	return best;
+}
+
+static bool is_at_limit(const struct job *job, const struct cell *cell)
+{
+	uint32_t limit = job->spec->agents[cell_agent(cell)]->n_concurrent;
+	return limit && job->agent_running[cell_agent(cell)] >= limit;
+}
+
+static uint32_t weight(const struct job *job)
+{
+	return job->spec->priority > 0 ? (uint32_t)job->spec->priority : WEIGHT_DEFAULT;
+}
+
+struct choice {
+	struct cell *cell;
+	struct agent *agent;
+};
+
+static struct choice choose_in(const struct berth_core *core, struct job *job, const struct cell *aged)
+{
+	if (job->spec->concurrent_trials &&
+		job->counts[BERTH__V1__TRIAL_STATE__TRIAL_RUNNING] >= job->spec->concurrent_trials) {
+		return (struct choice){0};
+	}
+	for (uint32_t i = 0; i < job->ready.count && i < LOOK_AHEAD_MAX; i++) {
+		struct cell *cell = &job->cells[queue_at(&job->ready, i)];
+		struct agent *agent = is_at_limit(job, cell) ? NULL : agent_for(core, cell, aged);
+		if (agent) {
+			return (struct choice){cell, agent};
+		}
+	}
+	return (struct choice){0};
+}
+
+static struct choice choose(const struct berth_core *core, struct berth_core_now now)
+{
+	const struct cell *aged = aged_cell(core, now);
+	struct choice best = {0};
+	struct job *job;
+	DL_FOREACH (core->jobs, job) {
+		if (!job->ready.count || job->state != BERTH__V1__JOB_STATE__JOB_RUNNING) {
+			continue;
+		}
+		// a/b < c/d as a*d < c*b: the share of running CPU per weight.
+		const struct job *other = best.cell ? best.cell->job : NULL;
+		if (other &&
+			(uint64_t)job->running_cpus * weight(other) >= (uint64_t)other->running_cpus * weight(job)) {
+			continue;
+		}
+		struct choice choice = choose_in(core, job, aged);
+		if (choice.cell) {
+			best = choice;
+		}
+	}
+	return best;
+}
+
+// "sha256:..." of who owns the lease: the cell's generation.
+static char *owner_id(const struct cell *cell, uint32_t generation)
+{
+	BERTH_AUTO_FREE char *text = berth_format("%s/%u/%u", cell->job->id, cell->index, generation);
+	struct berth_digest digest = berth_sha256(text, strlen(text));
+	char *owner = berth_alloc(BERTH_DIGEST_TEXT_SIZE);
+	berth_digest_text(&digest, owner);
+	return owner;
+}
+
+// What was asked for, as one digest: task bundle, environment, resources.
+static void config_digest(const struct cell *cell, char text[static BERTH_DIGEST_TEXT_SIZE])
+{
+	const Berth__V1__Task *task = cell->job->spec->tasks[cell_task(cell)];
+	BERTH_AUTO_FREE char *config = berth_format("%s/%s/%u/%llu/%s", task->environment_id, task->lock_digest,
+		cell_cpus(cell), (unsigned long long)cell_memory_mb(cell), task->network_mode);
+	struct berth_digest digest = berth_sha256(config, strlen(config));
+	berth_digest_text(&digest, text);
+}
+
+static Berth__V1__Lease *new_lease(
+	const struct cell *cell, const struct agent *agent, Berth__V1__LeaseRole role, const char *id)
+{
+	Berth__V1__Lease *lease = berth_alloc(sizeof *lease);
+	berth__v1__lease__init(lease);
+	berth_proto_set_string(&lease->lease_id, id);
+	lease->backend = BERTH__V1__BACKEND__BACKEND_LOCAL;
+	lease->role = role;
+	lease->state = BERTH__V1__LEASE_STATE__LEASE_CREATING;
+	lease->owner_id = owner_id(cell, cell->generation + 1);
+	char config[BERTH_DIGEST_TEXT_SIZE];
+	config_digest(cell, config);
+	berth_proto_set_string(&lease->config_digest, config);
+	berth_proto_set_string(&lease->job_id, cell->job->id);
+	lease->trial_index = cell->index;
+	lease->generation = cell->generation + 1;
+	berth_proto_set_string(&lease->agent, agent->name);
+	berth_proto_set_string(&lease->daemon_id, agent->daemon_id);
+	return lease;
+}
+
+static uint32_t leases_needed(const struct cell *cell)
+{
+	const Berth__V1__JobSpec *spec = cell->job->spec;
+	return spec->tasks[cell_task(cell)]->separate_verifier && !spec->verifier_disable ? 2 : 1;
+}
+
+static void assign(const struct decision *decision, struct choice choice, char (*ids)[BERTH_ID_SIZE])
+{
+	struct cell *cell = choice.cell;
+	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_TRIAL_ASSIGNED);
+	Berth__Store__V1__TrialAssigned *assigned = berth_alloc(sizeof *assigned);
+	berth__store__v1__trial_assigned__init(assigned);
+	assigned->trial = berth_alloc(sizeof *assigned->trial);
+	berth__v1__trial_key__init(assigned->trial);
+	berth_proto_set_string(&assigned->trial->job_id, cell->job->id);
+	assigned->trial->index = cell->index;
+	assigned->trial->generation = cell->generation + 1;
+	berth_proto_set_string(&assigned->agent, choice.agent->name);
+	berth_proto_set_string(&assigned->boot_id, choice.agent->boot_id);
+	static const Berth__V1__LeaseRole roles[] = {
+		BERTH__V1__LEASE_ROLE__TASK_ENVIRONMENT, BERTH__V1__LEASE_ROLE__VERIFIER_ENVIRONMENT};
+	for (uint32_t i = 0; i < leases_needed(cell); i++) {
+		berth_proto_append(
+			&assigned->n_leases, &assigned->leases, new_lease(cell, choice.agent, roles[i], ids[i]));
+	}
+	remember_image(choice.agent, cell->job->spec->tasks[cell_task(cell)]->environment_id);
+	event->trial_assigned = assigned;
+	emit(decision, event);
+	cell->sent_session = choice.agent->session;
+	effect_cell(decision, BERTH_EFFECT_ASSIGN, cell);
+	effect_cell(decision, BERTH_EFFECT_TRIAL_CHANGED, cell);
+}
+
+void decide_place(const struct decision *decision)
+{
+	decision->core->place_wanted = false;
+	uint32_t used = 0;
+	for (;;) {
+		struct choice choice = choose(decision->core, decision->now);
+		if (!choice.cell) {
+			return;
+		}
+		if (used + leases_needed(choice.cell) > BERTH_PLACE_IDS) {
+			decision->core->place_wanted = true; // the ids are used up; another PLACE goes on
+			return;
+		}
+		assign(decision, choice, decision->command->ids + used);
+		used += leases_needed(choice.cell);
+	}
+}
+
+bool berth_core_wants_place(const struct berth_core *core, struct berth_core_now now)
+{
+	return core->place_wanted && !core->stopped && choose(core, now).cell != NULL;
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// The coordinator's state, for the files of this folder only. Durable members change in apply.c alone; what is marked
+// volatile is rebuilt after a start and never replayed.
+#pragma once
+
+#include <uthash.h>
+#include <utlist.h>
+
+#include "coordinator/core/core.h"
+
+#define BERTH_NAME_SIZE	       64
+#define BERTH_IMAGES_KEPT      64 // environment ids that an agent is remembered to have run
+#define BERTH_PHASE_SIZE       32
+#define BERTH_NOTE_DETAIL_SIZE 200
+
+struct job;
+struct agent;
+
+struct note { // why an earlier generation was run again
+	uint32_t generation;
+	Berth__Store__V1__UnassignReason reason;
+	char detail[BERTH_NOTE_DETAIL_SIZE];
+	struct note *next;
+};
+
+struct cell {
+	struct job *job;
+	uint32_t index;
+	uint32_t generation; // of the newest assignment; 0: never assigned
+	uint8_t state;	     // Berth__V1__TrialState
+	uint8_t failures;    // generations that the fleet lost
+	uint8_t retries;     // by Harbor's policy
+	bool errored;
+	double reward;
+	uint64_t result_sequence;
+	int64_t assigned_at_ns;
+	int64_t not_before_ns;
+	struct note *notes;
+	struct agent *agent;	  // while running
+	struct lease *leases;	  // of the newest generation
+	struct cell *prev, *next; // in agent->running or job->delayed
+	// volatile
+	uint64_t sent_session;	 // stream on which the assignment was sent
+	uint32_t unlisted_beats; // heartbeats in a row that did not list it
+	int64_t queued_boot_ns;
+	char phase[BERTH_PHASE_SIZE];
+};
+
+struct queue { // of cell indexes, a ring with room for every cell of the job
+	uint32_t *items;
+	uint32_t head, count, size;
+};
+
+struct job {
+	char id[BERTH_ID_SIZE];
+	char *name, *client_key, *submitter, *reason;
+	Berth__V1__JobSpec *spec; // NULL once the job has ended
+	uint8_t name_seed[16];
+	struct berth_digest request_digest;
+	Berth__V1__JobState state;
+	int64_t submitted_at_ns, ended_at_ns;
+	uint64_t sequence; // of its JobSubmitted
+	struct cell *cells;
+	uint32_t cells_count, tasks_count, agents_count;
+	uint32_t counts[BERTH__V1__TRIAL_STATE__TRIAL_BUDGET_BLOCKED + 1]; // by trial state
+	uint32_t errored;
+	double reward_sum;
+	uint32_t open_leases;
+	uint32_t *agent_running; // by agent config
+	uint32_t running_cpus;
+	struct queue ready;
+	struct cell *delayed;	 // queued with a time to wait for
+	struct job *prev, *next; // oldest first
+	UT_hash_handle by_id, by_key;
+	char *key; // submitter, NUL, client key: of by_key
+	size_t key_size;
+};
+
+struct lease {
+	Berth__V1__Lease *record;
+	struct job *job;
+	struct agent *agent;
+	struct lease *next_of_cell;
+	UT_hash_handle hh;
+};
+
+struct boot { // reports applied of one life of an agent
+	char id[BERTH_ID_SIZE];
+	uint64_t applied_through;
+	struct boot *next;
+};
+
+struct agent {
+	char name[BERTH_NAME_SIZE];
+	char certificate_sha256[BERTH_DIGEST_HEX_SIZE];
+	uint8_t *signing_key_der;
+	size_t signing_key_size;
+	char boot_id[BERTH_ID_SIZE]; // empty: never seen
+	char *daemon_id, *platform, *version;
+	Berth__V1__Capacity capacity;
+	struct boot *boots;
+	struct cell *running;
+	uint32_t running_count, running_cpus, open_leases;
+	uint64_t running_memory_mb;
+	// volatile
+	uint64_t session; // 0: no stream
+	bool ready;	  // the first heartbeat of this stream has come
+	bool accepting;
+	bool lost; // silent past the fencing wait
+	char trouble[BERTH_NOTE_DETAIL_SIZE];
+	int64_t beat_boot_ns; // receipt of the newest heartbeat that was acknowledged
+	int64_t seen_at_ns;
+	char images[BERTH_IMAGES_KEPT][BERTH_ID_SIZE];
+	uint32_t images_next;
+	UT_hash_handle hh;
+};
+
+struct person {				// an enrolled user or operator
+	char name[2 * BERTH_NAME_SIZE]; // "role/name"
+	char certificate_sha256[BERTH_DIGEST_HEX_SIZE];
+	UT_hash_handle hh;
+};
+
+struct berth_core {
+	struct berth_core_config config;
+	char fleet[BERTH_NAME_SIZE];
+	uint64_t last_sequence;
+	int64_t recorded_at_ns; // of the newest event: time never goes back
+	uint64_t incarnation_number;
+	uint8_t incarnation_nonce[16];
+	struct job *jobs_by_id, *jobs_by_key, *jobs;
+	struct agent *agents;
+	struct person *people;
+	struct lease *leases;
+	// volatile
+	bool place_wanted;
+	bool stopped; // a higher incarnation exists
+};
+
+// lookup
+struct job *core_job(const struct berth_core *core, const char *id);
+struct agent *core_agent(const struct berth_core *core, const char *name);
+struct lease *core_lease(const struct berth_core *core, const char *id);
+struct cell *core_cell(const struct berth_core *core, const Berth__V1__TrialKey *key);
+struct boot *core_boot(const struct agent *agent, const char *id);
+
+// cells and their places; the index orders attempts outermost, then tasks, then agents, as Harbor expands a job
+uint32_t cell_task(const struct cell *cell);
+uint32_t cell_agent(const struct cell *cell);
+uint32_t cell_attempt(const struct cell *cell);
+uint32_t cell_cpus(const struct cell *cell);
+uint64_t cell_memory_mb(const struct cell *cell);
+bool cell_is_over(const struct cell *cell);
+char *cell_name(const struct cell *cell, const Berth__V1__JobSpec *spec); // NULL without a spec; the caller frees
+
+void queue_push(struct queue *queue, uint32_t item);
+void queue_push_front(struct queue *queue, uint32_t item);
+uint32_t queue_at(const struct queue *queue, uint32_t position);
+void queue_remove(struct queue *queue, uint32_t position);
+
+// lease table: whether a lease may go from one state to another with this proof
+bool lease_may_move(Berth__V1__LeaseState from, Berth__V1__LeaseState to, Berth__V1__DeathProof proof);
+bool lease_is_open(const Berth__V1__Lease *lease);
+
+// emitting: the event gets its sequence and time, is applied, and joins the outcome, which owns it
+struct decision {
+	struct berth_core *core;
+	const struct berth_command *command;
+	struct berth_core_now now;
+	struct berth_outcome *outcome;
+	bool from_report; // events carry the report as their origin
+};
+Berth__Store__V1__Event *emit_new(const struct decision *decision, Berth__Store__V1__Event__BodyCase body);
+void emit(const struct decision *decision, Berth__Store__V1__Event *event);
+struct berth_effect *effect(const struct decision *decision, enum berth_effect_kind kind);
+struct berth_effect *effect_cell(const struct decision *decision, enum berth_effect_kind kind, const struct cell *cell);
+struct berth_effect *effect_agent(
+	const struct decision *decision, enum berth_effect_kind kind, const struct agent *agent);
+void refuse(const struct decision *decision, enum berth_error_code code, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+// one file each
+void decide_hello(const struct decision *decision);
+void decide_heartbeat(const struct decision *decision);
+void decide_stream_down(const struct decision *decision);
+void decide_progress(const struct decision *decision);
+void decide_enroll(const struct decision *decision);
+void decide_report(const struct decision *decision);
+void decide_submit(const struct decision *decision);
+void decide_cancel(const struct decision *decision);
+void decide_tick(const struct decision *decision);
+void decide_place(const struct decision *decision);
+
+// shared by them
+int64_t retry_delay_ns(const Berth__V1__RetryPolicy *policy, uint32_t attempt);
+bool wants_retry(const struct cell *cell, const Berth__V1__TrialResult *result);
+void unassign(const struct decision *decision, struct cell *cell, Berth__Store__V1__UnassignReason reason,
+	const char *detail, const Berth__V1__TrialResult *result);
+void end_job_if_over(const struct decision *decision, struct job *job);
