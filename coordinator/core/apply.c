@@ -117,9 +117,9 @@ static bool apply_job_submitted(struct berth_core *core, const event_t *event, s
 	const Berth__Store__V1__JobSubmitted *submitted = event->job_submitted;
 	const Berth__V1__JobSpec *spec = submitted->spec;
 	bool sane = spec && spec->n_agents && spec->n_tasks && spec->attempts && submitted->name_seed.len == 16 &&
-		    submitted->request_digest.len == BERTH_DIGEST_SIZE &&
-		    strlen(submitted->job_id) == BERTH_ID_SIZE - 1 && !core_job(core, submitted->job_id) &&
-		    (uint64_t)spec->n_agents * spec->n_tasks * spec->attempts <= BERTH_JOB_CELLS_MAX;
+	            submitted->request_digest.len == BERTH_DIGEST_SIZE &&
+	            strlen(submitted->job_id) == BERTH_ID_SIZE - 1 && !core_job(core, submitted->job_id) &&
+	            (uint64_t)spec->n_agents * spec->n_tasks * spec->attempts <= BERTH_JOB_CELLS_MAX;
 	if (!sane) {
 		return corrupt(event, err, "job without sense");
 	}
@@ -364,7 +364,7 @@ static bool apply_nothing(struct berth_core *core, const event_t *event, struct 
 {
 	(void)core, (void)event, (void)err;
 	return true; // ResultRefused and ReportSkipped only say that a report was applied, and why it counted for
-		     // nothing
+	             // nothing
 }
 
 static bool apply_origin(struct berth_core *core, const event_t *event, struct berth_error *err)

@@ -18,13 +18,13 @@
 #include "common/base/digest.h"
 #include "common/base/error.h"
 
-#define BERTH_HOLD_MS_DEFAULT	    (10 * 60 * 1000)
-#define BERTH_HOLD_MS_MIN	    2000
-#define BERTH_MAX_GENERATIONS	    5
-#define BERTH_PLACE_IDS		    64
-#define BERTH_AGING_MS_DEFAULT	    (10 * 60 * 1000)
-#define BERTH_JOB_CELLS_MAX	    1000000
-#define BERTH_FENCE_EXTRA_MS	    5000 // the fencing wait is hold_ms * 1.05 + this
+#define BERTH_HOLD_MS_DEFAULT       (10 * 60 * 1000)
+#define BERTH_HOLD_MS_MIN           2000
+#define BERTH_MAX_GENERATIONS       5
+#define BERTH_PLACE_IDS             64
+#define BERTH_AGING_MS_DEFAULT      (10 * 60 * 1000)
+#define BERTH_JOB_CELLS_MAX         1000000
+#define BERTH_FENCE_EXTRA_MS        5000 // the fencing wait is hold_ms * 1.05 + this
 #define BERTH_OPEN_LEASES_NAMED_MAX 100
 
 struct berth_core;
@@ -79,12 +79,12 @@ struct berth_command {
 	const Berth__V1__Heartbeat *heartbeat;
 	const Berth__V1__Report *report;
 	const char *evidence_fault; // of a TrialDone: why its evidence does not verify; NULL when it does
-	double reward;		    // of a TrialDone: the number under the key "reward", 0 without one
+	double reward;              // of a TrialDone: the number under the key "reward", 0 without one
 	const Berth__V1__Progress *progress;
 
 	// SUBMIT
 	const Berth__V1__SubmitJobRequest *submit;
-	const char *job_id;	  // fresh
+	const char *job_id;       // fresh
 	const uint8_t *name_seed; // 16 fresh bytes
 	struct berth_digest request_digest, secrets_digest;
 	bool disk_low; // the data disk is under its watermark; `disk_message` says so
@@ -98,12 +98,12 @@ struct berth_command {
 };
 
 enum berth_effect_kind {
-	BERTH_EFFECT_WELCOME,	    // to agent: obeys `applied_through`
-	BERTH_EFFECT_REFUSE,	    // end the agent's stream with `error`
+	BERTH_EFFECT_WELCOME,       // to agent: obeys `applied_through`
+	BERTH_EFFECT_REFUSE,        // end the agent's stream with `error`
 	BERTH_EFFECT_HEARTBEAT_ACK, // to agent: sequence
 	BERTH_EFFECT_REPORT_ACK,    // to agent: boot_id, sequence
-	BERTH_EFFECT_ASSIGN,	    // to agent: trial, by job, index and generation
-	BERTH_EFFECT_REVOKE,	    // to agent: trial, reason
+	BERTH_EFFECT_ASSIGN,        // to agent: trial, by job, index and generation
+	BERTH_EFFECT_REVOKE,        // to agent: trial, reason
 	BERTH_EFFECT_JOB_CHANGED,   // watchers
 	BERTH_EFFECT_TRIAL_CHANGED, // watchers
 	BERTH_EFFECT_DROP_SECRETS,  // of job: in the same batch as its end
@@ -128,7 +128,7 @@ struct berth_outcome {
 	size_t effects_count, effects_capacity;
 	struct berth_error error;   // code OK: the command was taken
 	char job_id[BERTH_ID_SIZE]; // SUBMIT, CANCEL
-	bool existed;		    // SUBMIT
+	bool existed;               // SUBMIT
 };
 void berth_outcome_clear(struct berth_outcome *outcome);
 

@@ -8,7 +8,7 @@
 #include "coordinator/core/state.h"
 
 #define PROTOCOL_VERSION 1
-#define FENCE_PERCENT	 105
+#define FENCE_PERCENT    105
 // An assignment may cross a heartbeat on its way; one that is missing from this many in a row was lost.
 #define UNLISTED_BEATS_MAX 4
 

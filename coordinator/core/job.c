@@ -9,7 +9,7 @@
 #include "coordinator/core/state.h"
 
 #define CLIENT_KEY_SIZE_MAX 128
-#define ATTEMPTS_MAX	    10000
+#define ATTEMPTS_MAX        10000
 
 static struct job *job_of_key(const struct berth_core *core, const char *submitter, const char *client_key)
 {

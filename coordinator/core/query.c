@@ -270,8 +270,8 @@ size_t berth_core_leases(const struct berth_core *core, const char *job_id, bool
 	const struct lease *lease, *next;
 	HASH_ITER (hh, core->leases, lease, next) {
 		bool wanted = (!job_id || strcmp(lease->job->id, job_id) == 0) &&
-			      (!open_only || lease_is_open(lease->record)) &&
-			      (!after || strcmp(lease->record->lease_id, after) > 0);
+		              (!open_only || lease_is_open(lease->record)) &&
+		              (!after || strcmp(lease->record->lease_id, after) > 0);
 		if (wanted) {
 			all[count++] = lease->record;
 		}

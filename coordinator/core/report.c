@@ -95,16 +95,16 @@ static const char *scored_is_attested(const struct candidate *candidate)
 	const Berth__V1__Evidence *evidence = candidate->result->evidence;
 	bool scored = candidate->result->outcome == BERTH__V1__OUTCOME__OUTCOME_SCORED;
 	return scored && (!evidence || !evidence->n_attestations || !evidence->n_receipts)
-		       ? "scored without attestation or receipt"
-		       : NULL;
+	               ? "scored without attestation or receipt"
+	               : NULL;
 }
 
 static const char *outcome_is_known(const struct candidate *candidate)
 {
 	Berth__V1__Outcome outcome = candidate->result->outcome;
 	return outcome > BERTH__V1__OUTCOME__OUTCOME_UNSPECIFIED && outcome <= BERTH__V1__OUTCOME__OUTCOME_CANCELLED
-		       ? NULL
-		       : "the outcome is none that this version knows";
+	               ? NULL
+	               : "the outcome is none that this version knows";
 }
 
 // In order: the first that fails decides. `fences` rules drop the result and touch nothing; the others make it a

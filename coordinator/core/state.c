@@ -146,7 +146,7 @@ uint64_t cell_memory_mb(const struct cell *cell)
 {
 	const Berth__V1__JobSpec *spec = cell->job->spec;
 	return spec->override_memory_mb > 0 ? (uint64_t)spec->override_memory_mb
-					    : spec->tasks[cell_task(cell)]->memory_mb;
+	                                    : spec->tasks[cell_task(cell)]->memory_mb;
 }
 
 bool cell_is_over(const struct cell *cell)

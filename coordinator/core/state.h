@@ -8,7 +8,7 @@
 
 #include "coordinator/core/core.h"
 
-#define BERTH_NAME_SIZE	       64
+#define BERTH_NAME_SIZE        64
 #define BERTH_IMAGES_KEPT      64 // environment ids that an agent is remembered to have run
 #define BERTH_PHASE_SIZE       32
 #define BERTH_NOTE_DETAIL_SIZE 200
@@ -27,7 +27,7 @@ struct cell {
 	struct job *job;
 	uint32_t index;
 	uint32_t generation; // of the newest assignment; 0: never assigned
-	uint8_t state;	     // Berth__V1__TrialState
+	uint8_t state;       // Berth__V1__TrialState
 	uint8_t failures;    // generations that the fleet lost
 	uint8_t retries;     // by Harbor's policy
 	bool errored;
@@ -36,11 +36,12 @@ struct cell {
 	int64_t assigned_at_ns;
 	int64_t not_before_ns;
 	struct note *notes;
-	struct agent *agent;	  // while running
-	struct lease *leases;	  // of the newest generation
+	struct agent *agent; // while running
+	struct agent *last_agent;
+	struct lease *leases;     // of the newest generation
 	struct cell *prev, *next; // in agent->running or job->delayed
 	// volatile
-	uint64_t sent_session;	 // stream on which the assignment was sent
+	uint64_t sent_session;   // stream on which the assignment was sent
 	uint32_t unlisted_beats; // heartbeats in a row that did not list it
 	int64_t queued_boot_ns;
 	char phase[BERTH_PHASE_SIZE];
@@ -69,7 +70,7 @@ struct job {
 	uint32_t *agent_running; // by agent config
 	uint32_t running_cpus;
 	struct queue ready;
-	struct cell *delayed;	 // queued with a time to wait for
+	struct cell *delayed;    // queued with a time to wait for
 	struct job *prev, *next; // oldest first
 	UT_hash_handle by_id, by_key;
 	char *key; // submitter, NUL, client key: of by_key
@@ -104,7 +105,7 @@ struct agent {
 	uint64_t running_memory_mb;
 	// volatile
 	uint64_t session; // 0: no stream
-	bool ready;	  // the first heartbeat of this stream has come
+	bool ready;       // the first heartbeat of this stream has come
 	bool accepting;
 	bool lost; // silent past the fencing wait
 	char trouble[BERTH_NOTE_DETAIL_SIZE];
@@ -115,7 +116,7 @@ struct agent {
 	UT_hash_handle hh;
 };
 
-struct person {				// an enrolled user or operator
+struct person {                         // an enrolled user or operator
 	char name[2 * BERTH_NAME_SIZE]; // "role/name"
 	char certificate_sha256[BERTH_DIGEST_HEX_SIZE];
 	UT_hash_handle hh;
