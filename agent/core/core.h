@@ -2,6 +2,13 @@
 // The agent's half of a session, pure: no clock, no I/O, no threads. What happened comes in with the time, what to do
 // comes out as actions, which the caller carries out in order. The simulator runs this very code.
 //
+// What may be deleted from the outbox. A coordinator that announces stable_through 0 keeps no backups: reports go when
+// it acknowledges them. Otherwise they stay up to the lesser of acknowledged and stable_through, and are sent again to
+// a coordinator of another incarnation that knows less. Nothing goes before the first announcement on a stream.
+//
+// Running, for Hello and heartbeats: every trial that waits, runs or is stopping, and every one whose TrialDone is not
+// acknowledged.
+//
 // Times are the host's CLOCK_BOOTTIME in nanoseconds. One thread.
 #pragma once
 
@@ -33,7 +40,7 @@ enum berth_agent_action_kind {
 	BERTH_AGENT_CLOSE,	  // end the stream, with a reason: the peer must not be obeyed
 	BERTH_AGENT_SAVE_OBEYED,  // write `obeyed`, synced, before the next action
 	BERTH_AGENT_START,	  // start the trial of `assignment`
-	BERTH_AGENT_STOP,	  // fire the cancel token of `trial`: it is not ours any more
+	BERTH_AGENT_STOP,	  // fire the cancel token of `trial`: it is not ours any more, for `reason`
 	BERTH_AGENT_DROP_REPORTS, // delete outbox entries of `boot_id` up to `through`
 };
 
@@ -46,6 +53,9 @@ struct berth_agent_action {
 	Berth__V1__TrialKey *trial;
 	char *boot_id;
 	uint64_t through;
+	// STOP: only the hold is over, so the coordinator may still want a result that is finished. A second STOP with
+	// false follows when it does not.
+	bool expired;
 };
 
 struct berth_agent_actions {
@@ -61,6 +71,9 @@ void berth_agent_core_free(struct berth_agent_core *core);
 
 // The outbox at start, oldest first, before the first stream: reports of older boots first.
 void berth_agent_core_load_report(struct berth_agent_core *core, const Berth__V1__Report *report);
+// A trial of an older boot that has ended, with a result that is not reported yet: listed as running, so that nobody
+// runs it again, until berth_agent_core_trial_ended. It holds nothing, so no hold ends it. Before the first stream.
+void berth_agent_core_resume(struct berth_agent_core *core, const Berth__V1__TrialKey *trial);
 // A report that was just synced to the outbox. Sent now when a session is on, else after the next Welcome.
 void berth_agent_core_reported(
 	struct berth_agent_core *core, const Berth__V1__Report *report, struct berth_agent_actions *actions);
@@ -69,7 +82,8 @@ void berth_agent_core_stream_up(struct berth_agent_core *core, int64_t now_ns, s
 void berth_agent_core_stream_down(struct berth_agent_core *core, int64_t now_ns, struct berth_agent_actions *actions);
 void berth_agent_core_message(struct berth_agent_core *core, const Berth__V1__CoordinatorMessage *message,
 	int64_t now_ns, struct berth_agent_actions *actions);
-// A trial's thread has ended; its TrialDone was reported before.
+// A trial's thread has ended; its TrialDone was reported before. What waited for its end (a newer generation, or
+// another trial for its slot) is started by the next tick, which is due at once.
 void berth_agent_core_trial_ended(struct berth_agent_core *core, const Berth__V1__TrialKey *trial);
 void berth_agent_core_progress(struct berth_agent_core *core, const Berth__V1__TrialKey *trial, const char *phase,
 	struct berth_agent_actions *actions);
@@ -80,5 +94,7 @@ void berth_agent_core_condition(
 // heartbeat (or the receipt of the assignment, if later) that the coordinator acknowledged.
 void berth_agent_core_tick(struct berth_agent_core *core, int64_t now_ns, struct berth_agent_actions *actions);
 int64_t berth_agent_core_next_tick_ns(const struct berth_agent_core *core);
+// Interval of heartbeats that the last Welcome asked for; 0 before the first.
+uint64_t berth_agent_core_heartbeat_ms(const struct berth_agent_core *core);
 bool berth_agent_core_in_session(const struct berth_agent_core *core);
 size_t berth_agent_core_running(const struct berth_agent_core *core);
