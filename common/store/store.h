@@ -25,7 +25,8 @@ struct berth_store_options {
 // own). EXHAUSTED below the watermark: the message says how much is free, how much is needed, and what to do.
 struct berth_store *berth_store_open(
 	const char *folder, const struct berth_store_options *options, struct berth_error *err);
-void berth_store_close(struct berth_store *store); // NULL is allowed
+// NULL is allowed. A store whose write has failed stays open and locked until the process ends.
+void berth_store_close(struct berth_store *store);
 // Makes room for an orderly end on a full disk: removes the ballast file.
 void berth_store_release_ballast(struct berth_store *store);
 
@@ -35,8 +36,12 @@ void berth_store_batch_put(struct berth_store_batch *batch, int family, const vo
 void berth_store_batch_delete(struct berth_store_batch *batch, int family, const void *key, size_t key_size);
 size_t berth_store_batch_count(const struct berth_store_batch *batch);
 void berth_store_batch_free(struct berth_store_batch *batch); // NULL is allowed
-// Writes all of it or nothing, synced to the disk before it returns, and empties the batch.
+// Writes all of it or nothing, synced to the disk before it returns, and empties the batch. Below the watermark it is
+// EXHAUSTED before anything was sent: the batch stays whole and may be tried again.
 bool berth_store_commit(struct berth_store *store, struct berth_store_batch *batch, struct berth_error *err);
+
+// EXHAUSTED below the watermark; any thread.
+bool berth_store_disk_ok(struct berth_store *store, struct berth_error *err);
 
 // Appends the value to `value`. False with NOT_FOUND for a missing key.
 bool berth_store_get(struct berth_store *store, int family, const void *key, size_t key_size, struct berth_buf *value,
