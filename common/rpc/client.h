@@ -12,12 +12,12 @@ struct berth_rpc_channel;
 struct berth_rpc_stream;
 
 struct berth_rpc_channel_options {
-	const char *address;		 // "host:port" or "unix:/path"
+	const char *address;             // "host:port" or "unix:/path"
 	const struct berth_rpc_tls *tls; // NULL: plain text
 	const char *server_name; // expected in the server's certificate, when it differs from the address's host
 	const void *descriptor_set;
 	size_t descriptor_set_size;
-	int64_t keepalive_ms;	  // ping interval while calls run; 0: 20,000
+	int64_t keepalive_ms;     // ping interval while calls run; 0: 20,000
 	int64_t reconnect_ms_max; // longest pause between attempts to connect; 0: 5,000
 };
 

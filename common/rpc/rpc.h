@@ -14,7 +14,7 @@
 #include "common/base/error.h"
 
 #define BERTH_RPC_MESSAGE_SIZE_MAX (16 * 1024 * 1024)
-#define BERTH_RPC_NAME_MAX	   128
+#define BERTH_RPC_NAME_MAX         128
 
 enum berth_rpc_kind {
 	BERTH_RPC_UNARY,
@@ -29,11 +29,11 @@ bool berth_rpc_method_kind(const void *descriptor_set, size_t size, const char *
 
 // Roles, as bits, so that a handler names all that may call it.
 enum berth_rpc_role {
-	BERTH_ROLE_AGENT = 1 << 0,	 // spiffe://FLEET/agent/NAME
-	BERTH_ROLE_USER = 1 << 1,	 // spiffe://FLEET/user/NAME
-	BERTH_ROLE_OPERATOR = 1 << 2,	 // spiffe://FLEET/operator/NAME
+	BERTH_ROLE_AGENT = 1 << 0,       // spiffe://FLEET/agent/NAME
+	BERTH_ROLE_USER = 1 << 1,        // spiffe://FLEET/user/NAME
+	BERTH_ROLE_OPERATOR = 1 << 2,    // spiffe://FLEET/operator/NAME
 	BERTH_ROLE_COORDINATOR = 1 << 3, // spiffe://FLEET/coordinator/NAME
-	BERTH_ROLE_ANYONE = 1 << 4,	 // no certificate asked: health
+	BERTH_ROLE_ANYONE = 1 << 4,      // no certificate asked: health
 };
 
 // Who is calling, from the URI SAN of the verified client certificate.

@@ -17,12 +17,12 @@ struct berth_rpc_call;
 
 struct berth_rpc_handler {
 	const char *method; // as in the .proto: "SubmitJob"
-	unsigned roles;	    // enum berth_rpc_role bits
+	unsigned roles;     // enum berth_rpc_role bits
 	// All but `message` may be NULL. `message` is freed when the callback returns.
 	void (*begin)(struct berth_rpc_call *call, void *context);
 	void (*message)(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context);
 	void (*half_closed)(struct berth_rpc_call *call, void *context); // the client sends no more
-	void (*writable)(struct berth_rpc_call *call, void *context);	 // the send queue fell below half its bound
+	void (*writable)(struct berth_rpc_call *call, void *context);    // the send queue fell below half its bound
 	void (*ended)(struct berth_rpc_call *call, bool cancelled, void *context);
 };
 
@@ -34,16 +34,16 @@ struct berth_rpc_service {
 };
 
 struct berth_rpc_server_options {
-	const char *address;		 // "host:port", port 0 for any; "unix:/path"
+	const char *address;             // "host:port", port 0 for any; "unix:/path"
 	const struct berth_rpc_tls *tls; // NULL: plain text, every caller is BERTH_ROLE_ANYONE
 	const struct berth_rpc_service *services;
 	size_t services_count;
 	const void *descriptor_set; // serialized FileDescriptorSet that has every service
 	size_t descriptor_set_size;
-	int threads;		    // callbacks: 0 on the completion-queue thread, else a pool of this many
+	int threads;                // callbacks: 0 on the completion-queue thread, else a pool of this many
 	size_t send_queue_size_max; // bytes a call may have unsent before berth_rpc_send refuses; 0: 16 MiB
-	int64_t keepalive_ms;	    // ping interval on idle connections; 0: 20,000
-	const char *fleet;	    // principals of another trust domain are refused; NULL takes any
+	int64_t keepalive_ms;       // ping interval on idle connections; 0: 20,000
+	const char *fleet;          // principals of another trust domain are refused; NULL takes any
 };
 
 // Binds without SO_REUSEPORT and starts. CONFLICT when the address is taken. Serves grpc.health.v1.Health (Check and

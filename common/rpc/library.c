@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <grpc/support/log.h>
+#include <pthread.h>
+
+#include "common/base/log.h"
+#include "common/rpc/internal.h"
+
+// gRPC's own lines go where ours go. It writes errors only, unless GRPC_VERBOSITY asks for more.
+static void log_line(gpr_log_func_args *args)
+{
+	enum berth_log_level level = args->severity == GPR_LOG_SEVERITY_ERROR  ? BERTH_LOG_WARN
+	                             : args->severity == GPR_LOG_SEVERITY_INFO ? BERTH_LOG_INFO
+	                                                                       : BERTH_LOG_DEBUG;
+	berth_log(level, "gRPC reports", "text=%s", berth_log_quote(args->message));
+}
+
+static void take_log(void)
+{
+	gpr_set_log_function(log_line);
+}
+
+void berth_rpc_library_hold(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once(&once, take_log);
+	grpc_init();
+}
+
+void berth_rpc_library_release(void)
+{
+	grpc_shutdown();
+}
