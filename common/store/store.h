@@ -40,6 +40,8 @@ void berth_store_batch_free(struct berth_store_batch *batch); // NULL is allowed
 // EXHAUSTED before anything was sent: the batch stays whole and may be tried again.
 bool berth_store_commit(struct berth_store *store, struct berth_store_batch *batch, struct berth_error *err);
 
+// False with the first failed write's error after one.
+bool berth_store_writable(const struct berth_store *store, struct berth_error *err);
 // EXHAUSTED below the watermark; any thread.
 bool berth_store_disk_ok(struct berth_store *store, struct berth_error *err);
 

@@ -5,23 +5,23 @@
 #define KIB 1024
 #define MIB (1024 * KIB)
 
-#define CACHE_BYTES		(4 * MIB)
-#define MEMTABLE_BYTES		(4 * MIB) // of one family
-#define MEMTABLES_BYTES		(8 * MIB) // of all
-#define ARENA_BLOCK_BYTES	(64 * KIB)
-#define WAL_TOTAL_BYTES		(32 * MIB) // what an open replays at most
-#define TABLE_FILE_BYTES	(32 * MIB)
-#define BLOCK_BYTES		(16 * KIB)
-#define BLOOM_BITS		10
-#define OPEN_FILES_MAX		128
-#define BACKGROUND_JOBS		2
-#define OPENING_THREADS		1
-#define MANIFEST_BYTES		(4 * MIB)
+#define CACHE_BYTES             (4 * MIB)
+#define MEMTABLE_BYTES          (4 * MIB) // of one family
+#define MEMTABLES_BYTES         (8 * MIB) // of all
+#define ARENA_BLOCK_BYTES       (64 * KIB)
+#define WAL_TOTAL_BYTES         (32 * MIB) // what an open replays at most
+#define TABLE_FILE_BYTES        (32 * MIB)
+#define BLOCK_BYTES             (16 * KIB)
+#define BLOOM_BITS              10
+#define OPEN_FILES_MAX          128
+#define BACKGROUND_JOBS         2
+#define OPENING_THREADS         1
+#define MANIFEST_BYTES          (4 * MIB)
 #define MANIFEST_PREALLOC_BYTES (64 * KIB)
-#define INFO_LOG_BYTES		(256 * KIB)
-#define INFO_LOGS		2
-#define INFO_LOG_WARN		2
-#define TABLE_SYNC_BYTES	(1 * MIB)
+#define INFO_LOG_BYTES          (256 * KIB)
+#define INFO_LOGS               2
+#define INFO_LOG_WARN           2
+#define TABLE_SYNC_BYTES        (1 * MIB)
 
 static void tune_tables(struct berth_store *store)
 {

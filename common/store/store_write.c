@@ -61,10 +61,15 @@ static bool poison(struct berth_store *store, char *reason, struct berth_error *
 	return berth_fail(err, store->poison.code, "%s", store->poison.message);
 }
 
+bool berth_store_writable(const struct berth_store *store, struct berth_error *err)
+{
+	return !store->poisoned || berth_fail(err, store->poison.code, "%s", store->poison.message);
+}
+
 bool berth_store_commit(struct berth_store *store, struct berth_store_batch *batch, struct berth_error *err)
 {
-	if (store->poisoned) {
-		return berth_fail(err, store->poison.code, "%s", store->poison.message);
+	if (!berth_store_writable(store, err)) {
+		return false;
 	}
 	size_t size = 0;
 	rocksdb_writebatch_data(batch->writes, &size);

@@ -25,7 +25,10 @@ struct berth_ledger_options {
 };
 
 // Opens or makes DATA/ledger, and walks the log once: every sequence in its place, every stored event's leaf recomputed
-// into the tree. CORRUPT names the sequence where it is broken.
+// into the tree and compared with the leaf that was written with it. CORRUPT names the sequence where it is broken.
+//
+// DATA/ledger.floor holds, unsynced, the last event that was reported as committed: a log that ends before it has lost
+// its tail and is refused. Who restores an older copy on purpose removes that file.
 struct berth_ledger *berth_ledger_open(
 	const char *data_folder, const struct berth_ledger_options *options, struct berth_error *err);
 void berth_ledger_close(struct berth_ledger *ledger); // NULL is allowed
@@ -42,7 +45,8 @@ bool berth_ledger_append(
 bool berth_ledger_put_secrets(
 	struct berth_ledger *ledger, const char *job_id, const void *packed, size_t size, struct berth_error *err);
 void berth_ledger_drop_secrets(struct berth_ledger *ledger, const char *job_id);
-// Writes and syncs the batch. An empty batch costs nothing.
+// Writes and syncs the batch. An empty batch costs nothing. EXHAUSTED below the watermark: nothing was written, the batch
+// is whole and may be tried again. Any other failure is final.
 bool berth_ledger_commit(struct berth_ledger *ledger, struct berth_error *err);
 
 struct berth_ledger_head {
@@ -58,6 +62,10 @@ bool berth_ledger_read(
 	struct berth_ledger *ledger, uint64_t sequence, struct berth_buf *event, struct berth_error *err);
 bool berth_ledger_leaf(
 	struct berth_ledger *ledger, uint64_t sequence, struct berth_digest *leaf, struct berth_error *err);
+// The node function of proofs over the committed log (`ledger` is the struct berth_ledger *); any thread. Subtrees of
+// 256 leaves and more are stored, smaller ones are made from their events.
+bool berth_ledger_node(
+	void *ledger, unsigned level, uint64_t start, struct berth_digest *node, struct berth_error *err);
 // Opens the seal; the caller wipes `packed`. NOT_FOUND when the job has none (any more).
 bool berth_ledger_get_secrets(
 	struct berth_ledger *ledger, const char *job_id, struct berth_buf *packed, struct berth_error *err);
