@@ -1,0 +1,3 @@
+#!/bin/bash
+mkdir -p /app/marks
+touch /app/marks/first

@@ -1,0 +1,2 @@
+#!/bin/bash
+if [ -e /run/open ]; then echo open; else echo shut; fi > /app/state.txt

@@ -1,0 +1,2 @@
+#!/bin/bash
+printf '%s\n' "$PRICE" "$HALF" "$SAY" > /app/values.txt

@@ -1,0 +1,2 @@
+#!/bin/bash
+wc -c > /app/size.txt

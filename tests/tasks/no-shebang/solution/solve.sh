@@ -1,0 +1,2 @@
+#!/bin/bash
+echo moored > /app/state.txt

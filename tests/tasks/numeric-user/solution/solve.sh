@@ -1,0 +1,2 @@
+#!/bin/bash
+echo "$(id -u):$(id -g)" > /app/out/me.txt

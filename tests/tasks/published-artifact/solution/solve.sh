@@ -1,0 +1,2 @@
+#!/bin/bash
+echo 'fair wind' > /logs/artifacts/report.txt

@@ -1,0 +1,3 @@
+#!/bin/bash
+echo 'no rope' >&2
+exit 3

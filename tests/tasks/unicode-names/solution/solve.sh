@@ -1,0 +1,2 @@
+#!/bin/bash
+cp /app/données/* /app/copie.txt

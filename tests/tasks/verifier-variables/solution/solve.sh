@@ -1,0 +1,2 @@
+#!/bin/bash
+printf '%s\n' "$QUAY" "$BERTH_JUDGE" > /app/values.txt
