@@ -162,14 +162,13 @@ static void servers_start_and_stop_under_load(void **state)
 	(void)state;
 	for (int i = 0; i < LOOPS; i++) {
 		struct echo *echo = must_start(&(struct echo_options){.threads = i % 3});
-		struct load load = {.address = echo_address(echo)};
+		BERTH_AUTO_FREE char *address = berth_strdup(echo_address(echo)); // outlives the server
+		struct load load = {.address = address};
 		pthread_t threads[LOAD_THREADS];
 		for (int j = 0; j < LOAD_THREADS; j++) {
 			assert_int_equal(pthread_create(&threads[j], NULL, load_run, &load), 0);
 		}
 		assert_true(echo_wait(echo, "Chat message load", 2));
-		BERTH_AUTO_FREE char *address = berth_strdup(load.address);
-		load.address = address;
 		echo_stop(echo, i % 2 ? 20 : 0);
 		atomic_store(&load.over, true);
 		for (int j = 0; j < LOAD_THREADS; j++) {
