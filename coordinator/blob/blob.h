@@ -25,7 +25,7 @@ bool berth_blobs_has(struct berth_blobs *blobs, const struct berth_digest *diges
 // Keeps a blob (there or about to come) from berth_blobs_sweep for BERTH_BLOB_PIN_MS.
 void berth_blobs_pin(struct berth_blobs *blobs, const struct berth_digest *digest);
 
-// One writer a digest: a second one waits until the first has finished (then *existed) or gone.
+// Pins the blob as well. One writer a digest: a second one waits until the first has finished (then *existed) or gone.
 bool berth_blob_writer_open(struct berth_blobs *blobs, const struct berth_digest *digest, int64_t size,
 	struct berth_blob_writer **writer, bool *existed, struct berth_error *err);
 bool berth_blob_writer_add(struct berth_blob_writer *writer, const void *data, size_t size, struct berth_error *err);
