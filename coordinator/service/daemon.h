@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the services of one coordinator share, and how they are put together.
+#pragma once
+
+#include <pthread.h>
+
+#include "common/rpc/server.h"
+#include "coordinator/blob/blob.h"
+#include "coordinator/service/engine.h"
+
+#define BERTH_SERVICE_THREADS 4
+#define BERTH_BLOB_THREADS    4
+
+struct berth_sessions;
+struct berth_watchers;
+
+struct berth_daemon {
+	char fleet[64];
+	int64_t hold_ms, heartbeat_ms;
+	struct berth_core *core; // the engine's while it runs
+	struct berth_engine *engine;
+	struct berth_ledger *ledger;
+	struct berth_blobs *blobs;
+	struct berth_sessions *sessions;
+	struct berth_watchers *watchers;
+	struct berth_rpc_server *server, *blob_server;
+	// PEM; authority_key NULL: this coordinator enrols nobody
+	char *authority, *authority_key;
+	// Told once when a newer incarnation is known: the process ends its service.
+	void (*fenced)(void *context);
+	void *context;
+};
+
+extern const struct berth_rpc_handler berth_job_handlers[];
+extern const size_t berth_job_handlers_count;
+extern const struct berth_rpc_handler berth_fleet_handlers[];
+extern const size_t berth_fleet_handlers_count;
+extern const struct berth_rpc_handler berth_lease_handlers[];
+extern const size_t berth_lease_handlers_count;
+extern const struct berth_rpc_handler berth_blob_handlers[];
+extern const size_t berth_blob_handlers_count;
+
+// Ends a unary call: with the message (which stays the caller's) or, when it is NULL, with the error.
+void berth_reply(struct berth_rpc_call *call, const void *message, const struct berth_error *err);
+// "role/name" of who calls.
+void berth_actor(const struct berth_rpc_call *call, char actor[static 2 * BERTH_RPC_NAME_MAX]);
+
+// --- sessions: which stream belongs to which agent ---
+struct berth_sessions *berth_sessions_new(void);
+void berth_sessions_free(struct berth_sessions *sessions);
+void berth_session_begin(struct berth_rpc_call *call, void *context);
+void berth_session_message(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context);
+void berth_session_half_closed(struct berth_rpc_call *call, void *context);
+void berth_session_ended(struct berth_rpc_call *call, bool cancelled, void *context);
+// Engine's thread: sends what an effect of a session asks for.
+void berth_session_effect(
+	struct berth_daemon *daemon, const struct berth_core *core, const struct berth_effect *effect);
+
+// --- watchers of jobs ---
+struct berth_watchers *berth_watchers_new(void);
+void berth_watchers_free(struct berth_watchers *watchers);
+void berth_watch_message(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context);
+void berth_watch_ended(struct berth_rpc_call *call, bool cancelled, void *context);
+// Engine's thread: remembers what changed, and sends it when it is time.
+void berth_watch_effect(struct berth_watchers *watchers, const struct berth_effect *effect);
+void berth_watch_settled(struct berth_daemon *daemon, const struct berth_core *core);
+
+// The result of the trial from its event, without evidence and traceback when `summary`. NULL when it can't be read.
+Berth__V1__TrialResult *berth_read_result(struct berth_daemon *daemon, uint64_t sequence, bool summary);
+// The whole spec of a job from its event; NULL with err when it can't be read.
+Berth__V1__JobSpec *berth_read_spec(struct berth_daemon *daemon, uint64_t sequence, struct berth_error *err);
+
+// Why the evidence of a result does not hold, NULL when it does. The text is a literal.
+const char *berth_evidence_fault(
+	const uint8_t *key_der, size_t key_size, const char *agent, const Berth__V1__TrialDone *done);
+// The number under "reward" of a rewards object, 0 without one.
+double berth_reward_number(const char *rewards_json);

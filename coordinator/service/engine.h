@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one thread that owns core and ledger: it takes every command that waits, decides them in order, writes their
+// events as one batch with one sync, and only then lets replies and effects out. While a batch is being synced the next
+// fills.
+//
+// berth_engine_post and berth_engine_ask may be called from any thread but its own.
+#pragma once
+
+#include <stdbool.h>
+
+#include "common/rpc/rpc.h"
+#include "coordinator/core/core.h"
+#include "coordinator/ledger/ledger.h"
+
+struct berth_engine;
+struct berth_engine_request;
+
+struct berth_engine_options {
+	struct berth_core *core;     // replayed; the engine's from now on
+	struct berth_ledger *ledger; // likewise, but committed events may be read by anyone
+	int64_t tick_ms;
+	// On the engine's thread, after the commit: one effect, in order. The core may be asked, not decided.
+	void (*effect)(void *context, const struct berth_core *core, const struct berth_effect *effect);
+	// On the engine's thread, after each batch and at least every tick_ms.
+	void (*settled)(void *context, const struct berth_core *core);
+	void *context;
+};
+
+// A command with what it borrows. `done` runs on the engine's thread after the commit, before its effects, and frees
+// the request's payload; the engine frees nothing of it.
+struct berth_engine_request {
+	struct berth_command command;
+	char actor[2 * BERTH_RPC_NAME_MAX];
+	struct berth_rpc_principal principal; // refused when its certificate is not the enrolled one
+	// Packed secrets of a SUBMIT: written with its event when the job is new.
+	const void *secrets;
+	size_t secrets_size;
+	void (*done)(struct berth_engine_request *request, const struct berth_core *core,
+		const struct berth_outcome *outcome);
+	void *context;
+	struct berth_engine_request *next;
+};
+
+struct berth_engine *berth_engine_start(const struct berth_engine_options *options, struct berth_error *err);
+// False with EXHAUSTED when too much waits (BERTH_ENGINE_QUEUE_MAX), NOT_SERVING when it stops; `done` is not called.
+bool berth_engine_post(struct berth_engine *engine, struct berth_engine_request *request, struct berth_error *err);
+// Runs `ask` on the engine's thread on a state that is committed, and waits for it. The principal's certificate is
+// checked first (NULL: the coordinator itself).
+bool berth_engine_ask(struct berth_engine *engine, const struct berth_rpc_principal *principal,
+	void (*ask)(const struct berth_core *core, void *context), void *context, struct berth_error *err);
+// Ends after what was posted; then core and ledger are the caller's again.
+void berth_engine_stop(struct berth_engine *engine);
+
+#define BERTH_ENGINE_QUEUE_MAX 65536
+#define BERTH_ENGINE_BATCH_MAX 1024

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+// JobService but for WatchJob.
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "common/codec/proto.h"
+#include "coordinator/service/daemon.h"
+
+#define JOBS_LIMIT   1000
+#define TRIALS_LIMIT 1000
+
+static size_t limit_of(uint32_t asked, size_t most, size_t otherwise)
+{
+	return asked == 0 ? otherwise : asked > most ? most : asked;
+}
+
+// --- SubmitJob ---
+
+struct submission {
+	struct berth_engine_request request;
+	struct berth_rpc_call *call;
+	Berth__V1__SubmitJobRequest *message;
+	struct berth_buf secrets; // packed
+	char job_id[BERTH_ID_SIZE];
+	uint8_t seed[16];
+};
+
+static void wipe_secrets(Berth__V1__SecretSet *set)
+{
+	for (size_t i = 0; set && i < set->n_secrets; i++) {
+		char *value = set->secrets[i]->value;
+		if (value != protobuf_c_empty_string) {
+			explicit_bzero(value, strlen(value));
+		}
+	}
+}
+
+static void free_submission(struct submission *submission)
+{
+	wipe_secrets(submission->message->secrets);
+	if (submission->secrets.data) {
+		explicit_bzero(submission->secrets.data, submission->secrets.capacity);
+	}
+	berth_buf_free(&submission->secrets);
+	berth_proto_free(submission->message);
+	berth_rpc_call_unref(submission->call);
+	free(submission);
+}
+
+static void submit_done(
+	struct berth_engine_request *request, const struct berth_core *core, const struct berth_outcome *outcome)
+{
+	(void)core;
+	struct submission *submission = (struct submission *)request;
+	if (outcome->error.code != BERTH_ERROR_OK) {
+		berth_rpc_finish(submission->call, &outcome->error);
+	} else {
+		Berth__V1__SubmitJobResponse response = BERTH__V1__SUBMIT_JOB_RESPONSE__INIT;
+		response.job_id = (char *)outcome->job_id;
+		response.existed = outcome->existed;
+		berth_reply(submission->call, &response, NULL);
+	}
+	free_submission(submission);
+}
+
+static bool bundles_are_there(
+	struct berth_daemon *daemon, const Berth__V1__SubmitJobRequest *submit, struct berth_error *err)
+{
+	for (size_t i = 0; submit->spec && i < submit->spec->n_tasks; i++) {
+		const Berth__V1__Task *task = submit->spec->tasks[i];
+		struct berth_digest digest;
+		if (!task->bundle || task->bundle->sha256.len != BERTH_DIGEST_SIZE) {
+			return berth_fail(err, BERTH_ERROR_INVALID, "task %s names no bundle", task->name);
+		}
+		memcpy(digest.bytes, task->bundle->sha256.data, BERTH_DIGEST_SIZE);
+		if (!berth_blobs_has(daemon->blobs, &digest, task->bundle->size)) {
+			return berth_fail(err, BERTH_ERROR_INVALID,
+				"the bundle of task %s is not in the blob store: put it, then submit again",
+				task->name);
+		}
+	}
+	return true;
+}
+
+// The digest by which a client key matches: of the request without its secrets, which may be resolved anew each time.
+static struct berth_digest request_digest(const Berth__V1__SubmitJobRequest *submit)
+{
+	Berth__V1__SubmitJobRequest bare = *submit;
+	bare.secrets = NULL;
+	BERTH_AUTO(berth_buf_free) struct berth_buf packed = {0};
+	berth_proto_pack(&bare, &packed);
+	return berth_sha256(packed.data, packed.size);
+}
+
+static void submit_job(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context)
+{
+	struct berth_daemon *daemon = context;
+	struct berth_error err;
+	struct submission *submission = berth_alloc(sizeof *submission);
+	submission->call = berth_rpc_call_ref(call);
+	submission->message = berth_proto_clone(message);
+	if (!bundles_are_there(daemon, submission->message, &err)) {
+		berth_rpc_finish(call, &err);
+		free_submission(submission);
+		return;
+	}
+	if (submission->message->secrets) {
+		berth_proto_pack(submission->message->secrets, &submission->secrets);
+	}
+	struct berth_engine_request *request = &submission->request;
+	request->done = submit_done;
+	request->principal = *berth_rpc_call_principal(call);
+	request->secrets = submission->secrets.data;
+	request->secrets_size = submission->secrets.size;
+	berth_actor(call, request->actor);
+	berth_random_id(submission->job_id);
+	berth_random(submission->seed, sizeof submission->seed);
+	request->command.kind = BERTH_COMMAND_SUBMIT;
+	request->command.submit = submission->message;
+	request->command.job_id = submission->job_id;
+	request->command.name_seed = submission->seed;
+	request->command.request_digest = request_digest(submission->message);
+	request->command.secrets_digest =
+		berth_ledger_keyed_digest(daemon->ledger, submission->secrets.data, submission->secrets.size);
+	if (!berth_engine_post(daemon->engine, request, &err)) {
+		berth_rpc_finish(call, &err);
+		free_submission(submission);
+	}
+}
+
+// --- CancelJob ---
+
+struct cancellation {
+	struct berth_engine_request request;
+	struct berth_rpc_call *call;
+	Berth__V1__CancelJobRequest *message;
+};
+
+static void free_cancellation(struct cancellation *cancellation)
+{
+	berth_proto_free(cancellation->message);
+	berth_rpc_call_unref(cancellation->call);
+	free(cancellation);
+}
+
+static void cancel_done(
+	struct berth_engine_request *request, const struct berth_core *core, const struct berth_outcome *outcome)
+{
+	struct cancellation *cancellation = (struct cancellation *)request;
+	if (outcome->error.code != BERTH_ERROR_OK) {
+		berth_rpc_finish(cancellation->call, &outcome->error);
+	} else {
+		Berth__V1__CancelJobResponse response = BERTH__V1__CANCEL_JOB_RESPONSE__INIT;
+		response.job = berth_core_job(core, outcome->job_id);
+		berth_reply(cancellation->call, &response, NULL);
+		berth_proto_free(response.job);
+	}
+	free_cancellation(cancellation);
+}
+
+static void cancel_job(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context)
+{
+	struct berth_daemon *daemon = context;
+	struct berth_error err;
+	struct cancellation *cancellation = berth_alloc(sizeof *cancellation);
+	cancellation->call = berth_rpc_call_ref(call);
+	cancellation->message = berth_proto_clone(message);
+	cancellation->request.done = cancel_done;
+	cancellation->request.principal = *berth_rpc_call_principal(call);
+	berth_actor(call, cancellation->request.actor);
+	cancellation->request.command.kind = BERTH_COMMAND_CANCEL;
+	cancellation->request.command.job_id = cancellation->message->job_id;
+	cancellation->request.command.reason = cancellation->message->reason;
+	if (!berth_engine_post(daemon->engine, &cancellation->request, &err)) {
+		berth_rpc_finish(call, &err);
+		free_cancellation(cancellation);
+	}
+}
+
+// --- questions ---
+
+struct question {
+	const char *text; // job as asked for
+	const Berth__V1__JobSpec *spec;
+	char job_id[BERTH_ID_SIZE];
+	size_t from, limit;
+	Berth__V1__Job **jobs;
+	Berth__V1__Trial **trials;
+	uint64_t *sequences;
+	size_t count;
+	uint64_t job_sequence;
+	bool ok;
+	struct berth_error err;
+};
+
+static void ask_jobs(const struct berth_core *core, void *context)
+{
+	struct question *question = context;
+	question->jobs = berth_alloc(question->limit * sizeof(*question->jobs));
+	question->count = berth_core_jobs(
+		core, question->text && question->text[0] ? question->text : NULL, question->limit, question->jobs);
+}
+
+static void list_jobs(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context)
+{
+	struct berth_daemon *daemon = context;
+	const Berth__V1__ListJobsRequest *request = (const Berth__V1__ListJobsRequest *)message;
+	struct question question = {.text = request->before_job_id, .limit = limit_of(request->limit, JOBS_LIMIT, 100)};
+	if (!berth_engine_ask(daemon->engine, berth_rpc_call_principal(call), ask_jobs, &question, &question.err)) {
+		berth_rpc_finish(call, &question.err);
+		return;
+	}
+	Berth__V1__ListJobsResponse *response = berth_alloc(sizeof *response);
+	berth__v1__list_jobs_response__init(response);
+	response->jobs = question.jobs;
+	response->n_jobs = question.count;
+	berth_reply(call, response, NULL);
+	berth_proto_free(response);
+}
+
+static void ask_job(const struct berth_core *core, void *context)
+{
+	struct question *question = context;
+	question->ok = berth_core_find_job(core, question->text, question->job_id, &question->err);
+	if (question->ok) {
+		question->jobs = berth_alloc(sizeof(*question->jobs));
+		question->jobs[0] = berth_core_job(core, question->job_id);
+		question->job_sequence = berth_core_job_sequence(core, question->job_id);
+	}
+}
+
+static void get_job(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context)
+{
+	struct berth_daemon *daemon = context;
+	struct question question = {.text = ((const Berth__V1__GetJobRequest *)message)->job_id};
+	bool ok = berth_engine_ask(daemon->engine, berth_rpc_call_principal(call), ask_job, &question, &question.err) &&
+	          question.ok;
+	Berth__V1__GetJobResponse response = BERTH__V1__GET_JOB_RESPONSE__INIT;
+	if (ok) {
+		response.job = question.jobs[0];
+		response.spec = berth_read_spec(daemon, question.job_sequence, &question.err);
+	}
+	berth_reply(call, response.spec ? &response : NULL, &question.err);
+	berth_proto_free(response.job);
+	berth_proto_free(response.spec);
+	free(question.jobs);
+}
+
+static void ask_trials(const struct berth_core *core, void *context)
+{
+	struct question *question = context;
+	question->ok = berth_core_find_job(core, question->text, question->job_id, &question->err);
+	if (!question->ok) {
+		return;
+	}
+	size_t cells = berth_core_job_cells(core, question->job_id);
+	question->job_sequence = berth_core_job_sequence(core, question->job_id);
+	question->trials = berth_alloc(question->limit * sizeof(*question->trials));
+	question->sequences = berth_alloc(question->limit * sizeof(*question->sequences));
+	for (size_t i = question->from; i < cells && question->count < question->limit; i++) {
+		question->trials[question->count] = berth_core_trial(
+			core, question->job_id, (uint32_t)i, NULL, &question->sequences[question->count]);
+		question->count++;
+	}
+}
+
+// An ended job's spec is not in memory: its trials get their names from the event.
+static void ask_names(const struct berth_core *core, void *context)
+{
+	struct question *question = context;
+	for (size_t i = 0; i < question->count; i++) {
+		uint64_t ignored;
+		Berth__V1__Trial *named = berth_core_trial(
+			core, question->job_id, question->trials[i]->key->index, question->spec, &ignored);
+		berth_proto_set_string(&question->trials[i]->trial_name, named->trial_name);
+		berth_proto_free(named);
+	}
+}
+
+static bool name_trials(struct berth_daemon *daemon, struct question *question)
+{
+	if (!question->count || question->trials[0]->trial_name[0]) {
+		return true;
+	}
+	BERTH_AUTO(berth_proto_cleanup)
+	Berth__V1__JobSpec *spec = berth_read_spec(daemon, question->job_sequence, &question->err);
+	question->spec = spec;
+	return spec && berth_engine_ask(daemon->engine, NULL, ask_names, question, &question->err);
+}
+
+static void list_trials(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context)
+{
+	struct berth_daemon *daemon = context;
+	const Berth__V1__ListTrialsRequest *request = (const Berth__V1__ListTrialsRequest *)message;
+	struct question question = {.text = request->job_id,
+		.from = request->after_index_plus_1,
+		.limit = limit_of(request->limit, TRIALS_LIMIT, TRIALS_LIMIT)};
+	bool ok = berth_engine_ask(
+			  daemon->engine, berth_rpc_call_principal(call), ask_trials, &question, &question.err) &&
+	          question.ok && name_trials(daemon, &question);
+	for (size_t i = 0; i < question.count; i++) {
+		if (question.sequences[i]) {
+			question.trials[i]->result = berth_read_result(daemon, question.sequences[i], false);
+		}
+	}
+	Berth__V1__ListTrialsResponse *response = berth_alloc(sizeof *response);
+	berth__v1__list_trials_response__init(response);
+	response->trials = question.trials;
+	response->n_trials = question.count;
+	berth_reply(call, ok ? response : NULL, &question.err);
+	berth_proto_free(response);
+	free(question.sequences);
+}
+
+#define ANYONE_KNOWN (BERTH_ROLE_USER | BERTH_ROLE_OPERATOR)
+
+const struct berth_rpc_handler berth_job_handlers[] = {
+	{.method = "SubmitJob", .roles = ANYONE_KNOWN, .message = submit_job},
+	{.method = "CancelJob", .roles = ANYONE_KNOWN, .message = cancel_job},
+	{.method = "ListJobs", .roles = ANYONE_KNOWN, .message = list_jobs},
+	{.method = "GetJob", .roles = ANYONE_KNOWN, .message = get_job},
+	{.method = "ListTrials", .roles = ANYONE_KNOWN, .message = list_trials},
+	{.method = "WatchJob", .roles = ANYONE_KNOWN, .message = berth_watch_message, .ended = berth_watch_ended},
+};
+const size_t berth_job_handlers_count = BERTH_COUNT(berth_job_handlers);

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coordinator/service/server.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "berth/v1/blob.pb-c.h"
+#include "berth_descriptors.h"
+#include "common/base/file.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/codec/proto.h"
+#include "common/evidence/x509.h"
+#include "coordinator/service/daemon.h"
+
+#define TICK_MS       100
+#define BALLAST_BYTES (64 * 1024 * 1024)
+
+static void on_effect(void *context, const struct berth_core *core, const struct berth_effect *effect)
+{
+	struct berth_daemon *daemon = context;
+	switch (effect->kind) {
+	case BERTH_EFFECT_JOB_CHANGED:
+	case BERTH_EFFECT_TRIAL_CHANGED:
+		berth_watch_effect(daemon->watchers, effect);
+		break;
+	case BERTH_EFFECT_STOP_SERVING:
+		berth_log_error("a newer incarnation of this coordinator exists; this one stops serving", "fleet=%s",
+			daemon->fleet);
+		daemon->fenced(daemon->context);
+		break;
+	case BERTH_EFFECT_DROP_SECRETS:
+		break; // done in the batch itself
+	default:
+		berth_session_effect(daemon, core, effect);
+	}
+}
+
+static void on_settled(void *context, const struct berth_core *core)
+{
+	berth_watch_settled(context, core);
+}
+
+static bool replay_event(void *context, uint64_t sequence, const void *packed, size_t size, struct berth_error *err)
+{
+	(void)sequence;
+	BERTH_AUTO(berth_proto_cleanup)
+	Berth__Store__V1__Event *event =
+		berth_proto_unpack(&berth__store__v1__event__descriptor, packed, size, "a stored event", err);
+	return event && berth_core_apply(context, event, err);
+}
+
+// Commits the new incarnation before anything is served.
+static void started(
+	struct berth_engine_request *request, const struct berth_core *core, const struct berth_outcome *outcome)
+{
+	(void)core, (void)outcome;
+	free(request);
+}
+
+static void seen_after_start(const struct berth_core *core, void *context)
+{
+	*(uint64_t *)context = berth_core_incarnation(core).number;
+}
+
+static bool start_incarnation(struct berth_daemon *daemon, const char *version, struct berth_error *err)
+{
+	uint8_t nonce[16];
+	berth_random(nonce, sizeof nonce);
+	struct berth_engine_request *request = berth_alloc(sizeof *request);
+	request->command.kind = BERTH_COMMAND_START;
+	request->command.nonce = nonce;
+	request->command.version = version;
+	request->done = started;
+	uint64_t number = 0;
+	if (!berth_engine_post(daemon->engine, request, err) ||
+		!berth_engine_ask(daemon->engine, NULL, seen_after_start, &number, err)) {
+		return false;
+	}
+	struct berth_ledger_head head = berth_ledger_head(daemon->ledger);
+	berth_log_info("coordinator started", "fleet=%s incarnation=%llu events=%llu", daemon->fleet,
+		(unsigned long long)number, (unsigned long long)head.sequence);
+	return true;
+}
+
+static bool open_stores(
+	struct berth_daemon *daemon, const struct berth_coordinator_options *options, struct berth_error *err)
+{
+	struct berth_ledger_options ledger = {
+		.disk_free_min_bytes = options->disk_free_min_bytes, .ballast_bytes = BALLAST_BYTES};
+	BERTH_AUTO_FREE char *blobs = berth_path_join(options->data_folder, "blobs");
+	daemon->ledger = berth_ledger_open(options->data_folder, &ledger, err);
+	if (!daemon->ledger || !berth_ledger_set_secret_key_file(daemon->ledger, options->secret_key_file, err)) {
+		return false;
+	}
+	daemon->blobs = berth_blobs_open(blobs, options->disk_free_min_bytes, err);
+	return daemon->blobs != NULL;
+}
+
+static bool start_engine(
+	struct berth_daemon *daemon, const struct berth_coordinator_options *options, struct berth_error *err)
+{
+	struct berth_core_config config = {.fleet = daemon->fleet,
+		.hold_ms = options->hold_ms,
+		.heartbeat_ms = options->heartbeat_ms,
+		.aging_ms = options->aging_ms,
+		.max_generations = options->max_generations,
+		.allow_unmetered_local = !options->meter_local};
+	daemon->core = berth_core_new(&config);
+	if (!berth_ledger_replay(daemon->ledger, 1, replay_event, daemon->core, err)) {
+		return berth_error_wrap(err, "cannot replay the ledger in %s", options->data_folder);
+	}
+	struct berth_engine_options engine = {.core = daemon->core,
+		.ledger = daemon->ledger,
+		.tick_ms = TICK_MS,
+		.effect = on_effect,
+		.settled = on_settled,
+		.context = daemon};
+	daemon->engine = berth_engine_start(&engine, err);
+	return daemon->engine && start_incarnation(daemon, options->version, err);
+}
+
+static bool start_servers(
+	struct berth_daemon *daemon, const struct berth_coordinator_options *options, struct berth_error *err)
+{
+	struct berth_rpc_service services[] = {
+		{&berth__v1__job_service__descriptor, berth_job_handlers, berth_job_handlers_count, daemon},
+		{&berth__v1__fleet_service__descriptor, berth_fleet_handlers, berth_fleet_handlers_count, daemon},
+		{&berth__v1__lease_service__descriptor, berth_lease_handlers, berth_lease_handlers_count, daemon},
+	};
+	struct berth_rpc_service blobs = {
+		&berth__v1__blob_service__descriptor, berth_blob_handlers, berth_blob_handlers_count, daemon};
+	struct berth_rpc_server_options server = {.address = options->listen,
+		.tls = &options->tls,
+		.services = services,
+		.services_count = BERTH_COUNT(services),
+		.descriptor_set = berth_descriptor_set,
+		.descriptor_set_size = berth_descriptor_set_size,
+		.threads = BERTH_SERVICE_THREADS,
+		.fleet = daemon->fleet};
+	daemon->server = berth_rpc_server_start(&server, err);
+	if (!daemon->server) {
+		return false;
+	}
+	server.address = options->blobs_listen;
+	server.services = &blobs;
+	server.services_count = 1;
+	server.threads = BERTH_BLOB_THREADS;
+	daemon->blob_server = berth_rpc_server_start(&server, err);
+	if (!daemon->blob_server) {
+		return false;
+	}
+	berth_rpc_server_set_serving(daemon->server, true);
+	berth_rpc_server_set_serving(daemon->blob_server, true);
+	return true;
+}
+
+struct berth_daemon *berth_coordinator_start(const struct berth_coordinator_options *options, struct berth_error *err)
+{
+	BERTH_AUTO_FREE char *fleet = NULL;
+	if (!berth_x509_authority_fleet(options->tls.authority, &fleet, err)) {
+		return NULL;
+	}
+	struct berth_daemon *daemon = berth_alloc(sizeof *daemon);
+	snprintf(daemon->fleet, sizeof daemon->fleet, "%s", fleet);
+	daemon->hold_ms = options->hold_ms;
+	daemon->heartbeat_ms = options->heartbeat_ms;
+	daemon->authority = berth_strdup(options->tls.authority);
+	daemon->authority_key = berth_strdup(options->authority_key);
+	daemon->fenced = options->fenced;
+	daemon->context = options->context;
+	daemon->sessions = berth_sessions_new();
+	daemon->watchers = berth_watchers_new();
+	bool ok = open_stores(daemon, options, err) && start_engine(daemon, options, err) &&
+	          start_servers(daemon, options, err);
+	if (!ok) {
+		berth_coordinator_stop(daemon, 0);
+		return NULL;
+	}
+	return daemon;
+}
+
+int berth_coordinator_port(const struct berth_daemon *daemon)
+{
+	return berth_rpc_server_port(daemon->server);
+}
+
+int berth_coordinator_blobs_port(const struct berth_daemon *daemon)
+{
+	return berth_rpc_server_port(daemon->blob_server);
+}
+
+void berth_coordinator_stop(struct berth_daemon *daemon, int64_t grace_ms)
+{
+	// Servers first: every call has ended when the engine takes its last command.
+	if (daemon->server) {
+		berth_rpc_server_set_serving(daemon->server, false);
+		berth_rpc_server_stop(daemon->server, grace_ms);
+	}
+	if (daemon->blob_server) {
+		berth_rpc_server_stop(daemon->blob_server, grace_ms);
+	}
+	if (daemon->engine) {
+		berth_engine_stop(daemon->engine);
+	}
+	berth_core_free(daemon->core);
+	berth_ledger_close(daemon->ledger);
+	berth_blobs_close(daemon->blobs);
+	berth_watchers_free(daemon->watchers);
+	berth_sessions_free(daemon->sessions);
+	free(daemon->authority);
+	if (daemon->authority_key) {
+		explicit_bzero(daemon->authority_key, strlen(daemon->authority_key));
+		free(daemon->authority_key);
+	}
+	free(daemon);
+}
