@@ -9,7 +9,7 @@
 #define BERTH_LABEL_FLEET      "dev.berth.fleet"
 #define BERTH_LABEL_DAEMON     "dev.berth.daemon"
 #define BERTH_LABEL_AGENT      "dev.berth.agent"
-#define BERTH_LABEL_JOB	       "dev.berth.job"
+#define BERTH_LABEL_JOB        "dev.berth.job"
 #define BERTH_LABEL_TRIAL      "dev.berth.trial"
 #define BERTH_LABEL_GENERATION "dev.berth.generation"
 #define BERTH_LABEL_LEASE      "dev.berth.lease"
@@ -19,6 +19,7 @@
 struct berth_local_options {
 	const char *fleet;
 	const char *agent;
+	bool foreign_cgroups; // never touch the host's control groups, as if the daemon ran elsewhere
 };
 
 // Makes (or finds) the agent's own bridge, on which containers can't reach each other. `docker` outlives the runner.
