@@ -7,6 +7,8 @@
 #include "common/base/mem.h"
 #include "coordinator/blob/blob_internal.h"
 
+#define DROP_EVERY_MS (60 * 1000)
+
 static uint32_t place_of(const struct berth_digest *digest)
 {
 	uint32_t start;
@@ -42,7 +44,8 @@ void blob_pin(struct berth_blobs *blobs, const struct berth_digest *digest, int6
 {
 	int64_t until_ns = now_ns + BERTH_BLOB_PIN_MS * BERTH_NS_PER_MS;
 	struct blob_pin *pin = find(blobs->pins, digest);
-	if (!pin->used && blobs->pin_count >= BLOB_PINS_MAX / 2) {
+	if (!pin->used && blobs->pin_count >= BLOB_PINS_MAX / 2 && now_ns >= blobs->next_drop_ns) {
+		blobs->next_drop_ns = now_ns + DROP_EVERY_MS * BERTH_NS_PER_MS;
 		drop_those_over(blobs, now_ns);
 		pin = find(blobs->pins, digest);
 	}
