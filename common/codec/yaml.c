@@ -8,7 +8,8 @@
 #include "common/base/mem.h"
 #include "common/codec/yaml_scalar.h"
 
-#define ANCHORS_MAX 1024
+#define ANCHORS_MAX     1024
+#define PATH_LENGTH_MAX 512 // of the paths whose lines are kept
 
 struct anchor {
 	char *name;
@@ -24,6 +25,8 @@ struct loader {
 	struct anchor anchors[ANCHORS_MAX];
 	size_t anchors_count;
 	size_t nodes;
+	berth_json *lines; // NULL: nobody asked
+	struct berth_buf path;
 	struct berth_error *err;
 };
 
@@ -114,7 +117,7 @@ static bool scalar_kind(struct loader *loader, enum berth_yaml_kind *kind)
 		bool plain = loader->event.data.scalar.plain_implicit && !tag;
 		*kind = plain ? berth_yaml_resolve(loader->rules, (const char *)loader->event.data.scalar.value,
 					loader->event.data.scalar.length)
-			      : BERTH_YAML_TEXT;
+		              : BERTH_YAML_TEXT;
 		return true;
 	}
 	for (int i = 0; i < BERTH_YAML_KINDS; i++) {
@@ -142,6 +145,19 @@ static berth_json *scalar(struct loader *loader)
 
 static berth_json *node(struct loader *loader, int depth);
 
+// The value below `key`, whose line is kept.
+static berth_json *member(struct loader *loader, const char *key, size_t line, int depth)
+{
+	size_t length = loader->path.size;
+	if (loader->lines && length + strlen(key) < PATH_LENGTH_MAX) {
+		berth_buf_printf(&loader->path, "%s%s", length > 0 ? "." : "", key);
+		berth_json_set(loader->lines, berth_buf_text(&loader->path), berth_json_integer((int64_t)line + 1));
+	}
+	berth_json *value = node(loader, depth + 1);
+	loader->path.size = length; // back to the parent; the bytes stay
+	return value;
+}
+
 static berth_json *sequence(struct loader *loader, int depth)
 {
 	BERTH_AUTO(berth_json_cleanup) berth_json *list = berth_json_array();
@@ -152,7 +168,9 @@ static berth_json *sequence(struct loader *loader, int depth)
 		if (loader->event.type == YAML_SEQUENCE_END_EVENT) {
 			return BERTH_STEAL(list);
 		}
-		berth_json *item = node(loader, depth + 1);
+		char index[24];
+		snprintf(index, sizeof index, "%zu", berth_json_size(list));
+		berth_json *item = member(loader, index, loader->event.start_mark.line, depth);
 		if (!item) {
 			return NULL;
 		}
@@ -239,11 +257,12 @@ static berth_json *mapping(struct loader *loader, int depth)
 			break;
 		}
 		bool is_merge;
+		size_t line = loader->event.start_mark.line;
 		BERTH_AUTO_FREE char *key = mapping_key(loader, &is_merge);
 		if (!key || !next(loader)) {
 			return NULL;
 		}
-		BERTH_AUTO(berth_json_cleanup) berth_json *value = node(loader, depth + 1);
+		BERTH_AUTO(berth_json_cleanup) berth_json *value = member(loader, key, line, depth);
 		if (!value || (is_merge && !merge(loader, merged, value))) {
 			return NULL;
 		}
@@ -297,10 +316,10 @@ static berth_json *node(struct loader *loader, int depth)
 	if (event->type == YAML_ALIAS_EVENT) {
 		return alias(loader);
 	}
-	const yaml_char_t *anchor = event->type == YAML_SCALAR_EVENT	       ? event->data.scalar.anchor
-				    : event->type == YAML_SEQUENCE_START_EVENT ? event->data.sequence_start.anchor
-				    : event->type == YAML_MAPPING_START_EVENT  ? event->data.mapping_start.anchor
-									       : NULL;
+	const yaml_char_t *anchor = event->type == YAML_SCALAR_EVENT           ? event->data.scalar.anchor
+	                            : event->type == YAML_SEQUENCE_START_EVENT ? event->data.sequence_start.anchor
+	                            : event->type == YAML_MAPPING_START_EVENT  ? event->data.mapping_start.anchor
+	                                                                       : NULL;
 	BERTH_AUTO_FREE char *anchor_name = berth_strdup((const char *)anchor);
 	berth_json *value = tagged(loader, depth);
 	if (value && anchor_name && !remember(loader, anchor_name, value)) {
@@ -333,11 +352,18 @@ static berth_json *document(struct loader *loader)
 
 berth_json *berth_yaml_parse(const char *text, size_t size, const char *name, struct berth_error *err)
 {
+	return berth_yaml_parse_lines(text, size, name, NULL, err);
+}
+
+berth_json *berth_yaml_parse_lines(
+	const char *text, size_t size, const char *name, berth_json **lines, struct berth_error *err)
+{
 	struct berth_error unused;
 	struct loader *loader = berth_alloc(sizeof *loader);
 	loader->name = name;
 	loader->err = err ? err : &unused;
 	loader->rules = berth_yaml_rules_new();
+	loader->lines = lines ? berth_json_object() : NULL;
 	if (!yaml_parser_initialize(&loader->parser)) {
 		abort();
 	}
@@ -351,6 +377,11 @@ berth_json *berth_yaml_parse(const char *text, size_t size, const char *name, st
 		free(loader->anchors[i].name);
 		berth_json_free(loader->anchors[i].value);
 	}
+	if (value && lines) {
+		*lines = BERTH_STEAL(loader->lines);
+	}
+	berth_json_free(loader->lines);
+	berth_buf_free(&loader->path);
 	berth_yaml_rules_free(loader->rules);
 	free(loader);
 	return value;

@@ -88,7 +88,7 @@ char *berth_task_instruction(const struct berth_task *task, const struct berth_t
 	const struct berth_strings *extra, struct berth_error *err)
 {
 	BERTH_AUTO_FREE char *path = step ? berth_format("%s/steps/%s/instruction.md", task->folder, step->name)
-					  : berth_path_join(task->folder, "instruction.md");
+	                                  : berth_path_join(task->folder, "instruction.md");
 	BERTH_AUTO(berth_buf_free) struct berth_buf text = {0};
 	if (!berth_file_read(path, BERTH_TASK_FILE_SIZE_MAX, &text, err)) {
 		return NULL;

@@ -9,7 +9,7 @@
 #include "common/task/reward.h"
 #include "common/task/task.h"
 
-#define TRIAL_NAME_BASE_MAX	  32 // code points
+#define TRIAL_NAME_BASE_MAX       32 // code points
 #define TRIAL_NAME_RANDOM_LETTERS 7
 
 bool berth_size_mb(const char *text, int64_t *mb, struct berth_error *err)

@@ -40,15 +40,16 @@ static char *shown_path(const struct berth_reading *reading, const char *path)
 static int line_of(const struct berth_reading *reading, const char *path)
 {
 	BERTH_AUTO_FREE char *parent = berth_strdup(path);
-	while (reading->document && *parent) {
-		int line = berth_toml_line(reading->document, parent);
+	while (*parent) {
+		int line = reading->document ? berth_toml_line(reading->document, parent)
+		                             : (int)berth_json_get_integer(reading->lines, parent);
 		if (line > 0) {
 			return line;
 		}
 		char *dot = strrchr(parent, '.');
 		*(dot ? dot : parent) = 0;
 	}
-	return reading->document ? 1 : 0;
+	return reading->document || reading->lines ? 1 : 0;
 }
 
 static char *place(const struct berth_reading *reading, const char *file, const char *path)

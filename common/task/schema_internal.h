@@ -39,7 +39,7 @@ struct berth_field {
 	enum berth_field_kind kind;
 	size_t offset;
 	bool required;
-	bool positive;		    // numbers: zero is refused too, where else only what is below zero is
+	bool positive;              // numbers: zero is refused too, where else only what is below zero is
 	const char *const *choices; // ends with NULL
 	const struct berth_table *table;
 	size_t count_offset; // LIST
@@ -49,7 +49,7 @@ struct berth_field {
 struct berth_table {
 	const struct berth_field *fields;
 	size_t count;
-	size_t size;			 // LIST: of one member
+	size_t size;                     // LIST: of one member
 	void (*defaults)(void *members); // NULL: all zero
 };
 #define BERTH_TABLE(name, type, ...)                                                                                   \
@@ -59,10 +59,11 @@ struct berth_table {
 
 // One file that is read.
 struct berth_reading {
-	const char *file;		   // as errors name it
-	const char *warning_file;	   // as warnings name it
-	const struct berth_toml *document; // NULL: no lines are known
-	bool misspelt_is_error;		   // an unknown key within two edits of a known one
+	const char *file;                  // as errors name it
+	const char *warning_file;          // as warnings name it
+	const struct berth_toml *document; // NULL: the file is no TOML
+	const berth_json *lines;           // for other files: the line of each dotted path; NULL: not known
+	bool misspelt_is_error;            // an unknown key within two edits of a known one
 	struct berth_strings *warnings;
 	struct berth_error *err;
 };

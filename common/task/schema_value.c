@@ -45,7 +45,7 @@ bool berth_schema_text(struct berth_reading *reading, const char *path, const be
 		bool scalar = !berth_json_is(value, BERTH_JSON_ARRAY) && !berth_json_is(value, BERTH_JSON_OBJECT);
 		return scalar ? berth_schema_fail(reading, path, "must be text, not %s: write %s%s \"%s\"", is,
 					key_of(path), assign(reading), is)
-			      : berth_schema_fail(reading, path, "must be text, not %s", is);
+		              : berth_schema_fail(reading, path, "must be text, not %s", is);
 	}
 	*text = berth_json_as_string(value);
 	if (strlen(*text) != berth_json_string_size(value)) {

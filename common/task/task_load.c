@@ -132,7 +132,7 @@ static bool read_task(struct berth_task *task, const char *file, bool verificati
 	}
 	struct berth_toml *document = berth_toml_parse(berth_buf_text(&text), text.size, file, err);
 	bool read = document && read_document(task, file, document, err) &&
-		    berth_task_check_files(task, verification_disabled, err);
+	            berth_task_check_files(task, verification_disabled, err);
 	berth_toml_free(document);
 	return read;
 }

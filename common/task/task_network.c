@@ -8,7 +8,7 @@
 #include "common/task/task_internal.h"
 
 #define LABEL_LENGTH_MAX 63
-#define HOST_LENGTH_MAX	 253
+#define HOST_LENGTH_MAX  253
 
 const char *const berth_task_network_modes[] = {"public", "no-network", "allowlist", NULL};
 

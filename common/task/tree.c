@@ -170,7 +170,7 @@ bool berth_tree_hash_file(const char *path, bool size_first, struct berth_hasher
 		}
 		if (got <= 0) {
 			return got < 0 ? berth_fail_errno(err, "%s", path)
-				       : berth_fail(err, BERTH_ERROR_CONFLICT, "%s: changed while it was read", path);
+			               : berth_fail(err, BERTH_ERROR_CONFLICT, "%s: changed while it was read", path);
 		}
 		berth_hasher_add(hasher, chunk, (size_t)got);
 		left -= (uint64_t)got;
