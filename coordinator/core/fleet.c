@@ -126,8 +126,11 @@ void decide_hello(const struct decision *decision)
 	if (restarted) {
 		struct cell *cell, *next;
 		DL_FOREACH_SAFE (agent->running, cell, next) {
-			unassign(decision, cell, BERTH__STORE__V1__UNASSIGN_REASON__AGENT_RESTARTED,
-				"its agent restarted", NULL);
+			// What the new life lists has ended already: its result is on the way.
+			if (!lists(command->hello->running, command->hello->n_running, cell)) {
+				unassign(decision, cell, BERTH__STORE__V1__UNASSIGN_REASON__AGENT_RESTARTED,
+					"its agent restarted", NULL);
+			}
 		}
 	}
 	boot(decision, agent, command->hello);
@@ -191,7 +194,7 @@ void decide_heartbeat(const struct decision *decision)
 		return;
 	}
 	const Berth__V1__Heartbeat *beat = decision->command->heartbeat;
-	bool was_open = agent->ready && agent->accepting;
+	bool was_open = agent_is_open(decision->core, agent, decision->now);
 	agent->ready = true;
 	agent->lost = false;
 	agent->accepting = beat->accepting;

@@ -12,8 +12,9 @@
 #include "common/codec/proto.h"
 #include "coordinator/core/state.h"
 
-#define WEIGHT_DEFAULT 10
-#define LOOK_AHEAD_MAX 16 // cells of one job that are tried before the next job gets its turn
+#define WEIGHT_DEFAULT   10
+#define BEATS_MISSED_MAX 3  // after this many an agent is given nothing new
+#define LOOK_AHEAD_MAX   16 // cells of one job that are tried before the next job gets its turn
 
 static bool has_room(const struct agent *agent, uint32_t cpus, uint64_t memory_mb)
 {
@@ -21,14 +22,17 @@ static bool has_room(const struct agent *agent, uint32_t cpus, uint64_t memory_m
 	       agent->running_memory_mb + memory_mb <= agent->capacity.memory_mb;
 }
 
-static bool is_open(const struct agent *agent)
+// Takes new trials: in a session, willing, and heard of lately.
+bool agent_is_open(const struct berth_core *core, const struct agent *agent, struct berth_core_now now)
 {
-	return agent->session && agent->ready && agent->accepting;
+	int64_t silent_ns = now.boot_ns - agent->beat_boot_ns;
+	return agent->session && agent->ready && agent->accepting && !agent->lost &&
+	       silent_ns <= BEATS_MISSED_MAX * core->config.heartbeat_ms * BERTH_NS_PER_MS;
 }
 
 static bool could_hold(const struct agent *agent, const struct cell *cell)
 {
-	return is_open(agent) && agent->capacity.slots && cell_cpus(cell) <= agent->capacity.cpus &&
+	return agent->session && agent->accepting && agent->capacity.slots && cell_cpus(cell) <= agent->capacity.cpus &&
 	       cell_memory_mb(cell) <= agent->capacity.memory_mb;
 }
 
@@ -67,13 +71,14 @@ static const struct cell *aged_cell(const struct berth_core *core, struct berth_
 	return oldest;
 }
 
-static struct agent *agent_for(const struct berth_core *core, const struct cell *cell, const struct cell *aged)
+static struct agent *agent_for(
+	const struct berth_core *core, const struct cell *cell, const struct cell *aged, struct berth_core_now now)
 {
 	const char *image = cell->job->spec->tasks[cell_task(cell)]->environment_id;
 	struct agent *agent, *next, *best = NULL;
 	bool best_warm = false;
 	HASH_ITER (hh, core->agents, agent, next) {
-		if (!is_open(agent) || !has_room(agent, cell_cpus(cell), cell_memory_mb(cell)) ||
+		if (!agent_is_open(core, agent, now) || !has_room(agent, cell_cpus(cell), cell_memory_mb(cell)) ||
 			(aged && aged != cell && could_hold(agent, aged))) {
 			continue;
 		}
@@ -106,7 +111,8 @@ struct choice {
 	struct agent *agent;
 };
 
-static struct choice choose_in(const struct berth_core *core, struct job *job, const struct cell *aged)
+static struct choice choose_in(
+	const struct berth_core *core, struct job *job, const struct cell *aged, struct berth_core_now now)
 {
 	if (job->spec->concurrent_trials &&
 		job->counts[BERTH__V1__TRIAL_STATE__TRIAL_RUNNING] >= job->spec->concurrent_trials) {
@@ -114,7 +120,7 @@ static struct choice choose_in(const struct berth_core *core, struct job *job, c
 	}
 	for (uint32_t i = 0; i < job->ready.count && i < LOOK_AHEAD_MAX; i++) {
 		struct cell *cell = &job->cells[queue_at(&job->ready, i)];
-		struct agent *agent = is_at_limit(job, cell) ? NULL : agent_for(core, cell, aged);
+		struct agent *agent = is_at_limit(job, cell) ? NULL : agent_for(core, cell, aged, now);
 		if (agent) {
 			return (struct choice){cell, agent};
 		}
@@ -137,7 +143,7 @@ static struct choice choose(const struct berth_core *core, struct berth_core_now
 			(uint64_t)job->running_cpus * weight(other) >= (uint64_t)other->running_cpus * weight(job)) {
 			continue;
 		}
-		struct choice choice = choose_in(core, job, aged);
+		struct choice choice = choose_in(core, job, aged, now);
 		if (choice.cell) {
 			best = choice;
 		}

@@ -193,6 +193,7 @@ void decide_tick(const struct decision *decision);
 void decide_place(const struct decision *decision);
 
 // shared by them
+bool agent_is_open(const struct berth_core *core, const struct agent *agent, struct berth_core_now now);
 int64_t retry_delay_ns(const Berth__V1__RetryPolicy *policy, uint32_t attempt);
 bool wants_retry(const struct cell *cell, const Berth__V1__TrialResult *result);
 void unassign(const struct decision *decision, struct cell *cell, Berth__Store__V1__UnassignReason reason,

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/unit/core/fleet.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "common/codec/proto.h"
+#include "tests/support/test.h"
+
+static void replay(struct test_fleet *fleet)
+{
+	struct berth_error err;
+	for (size_t i = 0; i < fleet->outcome.events_count; i++) {
+		// Through bytes, as from a disk.
+		BERTH_AUTO(berth_buf_free) struct berth_buf packed = {0};
+		berth_proto_pack(fleet->outcome.events[i], &packed);
+		BERTH_AUTO(berth_proto_cleanup)
+		Berth__Store__V1__Event *event = berth_proto_unpack(
+			&berth__store__v1__event__descriptor, packed.data, packed.size, "event", &err);
+		assert_ok(event && berth_core_apply(fleet->replica, event, &err), err);
+	}
+	struct berth_digest live = berth_core_digest(fleet->core), replayed = berth_core_digest(fleet->replica);
+	assert_memory_equal(live.bytes, replayed.bytes, BERTH_DIGEST_SIZE);
+}
+
+void test_decide(struct test_fleet *fleet, struct berth_command command)
+{
+	berth_outcome_clear(&fleet->outcome);
+	berth_core_decide(fleet->core, &command, fleet->now, &fleet->outcome);
+	replay(fleet);
+}
+
+struct test_fleet *test_fleet_new(int64_t hold_ms)
+{
+	struct berth_core_config config = {.fleet = "quay",
+		.hold_ms = hold_ms,
+		.heartbeat_ms = 500,
+		.max_generations = 3,
+		.aging_ms = 600000,
+		.allow_unmetered_local = true};
+	struct test_fleet *fleet = berth_alloc(sizeof *fleet);
+	fleet->core = berth_core_new(&config);
+	fleet->replica = berth_core_new(&config);
+	fleet->now = (struct berth_core_now){
+		.boot_ns = INT64_C(1000) * BERTH_NS_PER_S, .wall_ns = INT64_C(1800000000) * BERTH_NS_PER_S};
+	test_decide(fleet, (struct berth_command){.kind = BERTH_COMMAND_START,
+				   .nonce = (const uint8_t *)"0123456789abcdef",
+				   .version = "test",
+				   .actor = ""});
+	return fleet;
+}
+
+void test_fleet_free(struct test_fleet *fleet)
+{
+	berth_outcome_clear(&fleet->outcome);
+	berth_core_free(fleet->core);
+	berth_core_free(fleet->replica);
+	free(fleet);
+}
+
+void test_advance_ms(struct test_fleet *fleet, int64_t ms)
+{
+	fleet->now.boot_ns += ms * BERTH_NS_PER_MS;
+	fleet->now.wall_ns += ms * BERTH_NS_PER_MS;
+}
+
+void test_tick(struct test_fleet *fleet)
+{
+	test_decide(fleet, (struct berth_command){.kind = BERTH_COMMAND_TICK, .actor = ""});
+}
+
+void test_place(struct test_fleet *fleet)
+{
+	char ids[BERTH_PLACE_IDS][BERTH_ID_SIZE];
+	for (size_t i = 0; i < BERTH_PLACE_IDS; i++) {
+		snprintf(ids[i], BERTH_ID_SIZE, "%032llx", (unsigned long long)++fleet->ids);
+	}
+	test_decide(fleet, (struct berth_command){.kind = BERTH_COMMAND_PLACE, .actor = "", .ids = ids});
+}
+
+void test_enroll(struct test_fleet *fleet, const char *agent)
+{
+	test_decide(fleet, (struct berth_command){.kind = BERTH_COMMAND_ENROLL,
+				   .actor = "operator/ann",
+				   .role = "agent",
+				   .name = agent,
+				   .certificate_sha256 = "c0ffee",
+				   .signing_key_id = "1",
+				   .signing_key_der = (const uint8_t *)"k",
+				   .signing_key_size = 1});
+	assert_int_equal(fleet->outcome.error.code, BERTH_ERROR_OK);
+}
+
+uint64_t test_join(struct test_fleet *fleet, const char *agent, const char *boot, uint32_t slots)
+{
+	Berth__V1__Hello hello = BERTH__V1__HELLO__INIT;
+	Berth__V1__VersionRange range = BERTH__V1__VERSION_RANGE__INIT;
+	Berth__V1__Capacity capacity = BERTH__V1__CAPACITY__INIT;
+	range.least = range.most = 1;
+	capacity.cpus = capacity.slots = slots;
+	capacity.memory_mb = 16384;
+	hello.protocol = &range;
+	hello.capacity = &capacity;
+	hello.boot_id = (char *)boot;
+	uint64_t session = ++fleet->sessions;
+	test_decide(fleet, (struct berth_command){.kind = BERTH_COMMAND_HELLO,
+				   .actor = "agent/x",
+				   .agent = agent,
+				   .session = session,
+				   .hello = &hello,
+				   .seen_held = true});
+	assert_int_equal(fleet->outcome.error.code, BERTH_ERROR_OK);
+	test_beat(fleet, agent, session, NULL, 0);
+	return session;
+}
+
+void test_beat(
+	struct test_fleet *fleet, const char *agent, uint64_t session, const Berth__V1__TrialKey *running, size_t count)
+{
+	Berth__V1__Heartbeat beat = BERTH__V1__HEARTBEAT__INIT;
+	Berth__V1__TrialKey *keys[16];
+	assert_true(count <= BERTH_COUNT(keys));
+	for (size_t i = 0; i < count; i++) {
+		keys[i] = (Berth__V1__TrialKey *)&running[i];
+	}
+	beat.running = keys;
+	beat.n_running = count;
+	beat.accepting = true;
+	test_decide(fleet, (struct berth_command){.kind = BERTH_COMMAND_HEARTBEAT,
+				   .actor = "agent/x",
+				   .agent = agent,
+				   .session = session,
+				   .heartbeat = &beat});
+}
+
+struct test_spec {
+	Berth__V1__SubmitJobRequest request;
+	Berth__V1__JobSpec spec;
+	Berth__V1__RetryPolicy retry;
+	Berth__V1__AgentConfig agent;
+	Berth__V1__AgentConfig *agents[1];
+	Berth__V1__Task task;
+	Berth__V1__Task *tasks[4096];
+};
+
+static const char *submit(
+	struct test_fleet *fleet, const char *key, uint32_t tasks, uint32_t attempts, uint32_t max_retries)
+{
+	static char job_id[BERTH_ID_SIZE];
+	struct test_spec *spec = berth_alloc(sizeof *spec);
+	berth__v1__submit_job_request__init(&spec->request);
+	berth__v1__job_spec__init(&spec->spec);
+	berth__v1__retry_policy__init(&spec->retry);
+	berth__v1__agent_config__init(&spec->agent);
+	berth__v1__task__init(&spec->task);
+	spec->task.base_name = spec->task.name = (char *)"count-words";
+	spec->task.environment_id = (char *)"0123456789abcdef0123456789abcdef";
+	spec->task.cpus = 1;
+	spec->task.memory_mb = 512;
+	for (uint32_t i = 0; i < tasks; i++) {
+		spec->tasks[i] = &spec->task;
+	}
+	spec->agent.name = (char *)"oracle";
+	spec->agents[0] = &spec->agent;
+	spec->retry.max_retries = max_retries;
+	spec->retry.wait_multiplier = 2;
+	spec->retry.min_wait_sec = 5;
+	spec->retry.max_wait_sec = 60;
+	spec->spec.name = (char *)key;
+	spec->spec.retry = &spec->retry;
+	spec->spec.agents = spec->agents;
+	spec->spec.n_agents = 1;
+	spec->spec.tasks = spec->tasks;
+	spec->spec.n_tasks = tasks;
+	spec->spec.attempts = attempts;
+	spec->spec.environment_type = (char *)"docker";
+	spec->spec.override_cpus = spec->spec.override_memory_mb = -1;
+	spec->request.spec = &spec->spec;
+	spec->request.client_key = (char *)key;
+	snprintf(job_id, sizeof job_id, "%032llx", (unsigned long long)++fleet->ids);
+	char id[BERTH_ID_SIZE];
+	memcpy(id, job_id, sizeof id);
+	test_decide(fleet, (struct berth_command){.kind = BERTH_COMMAND_SUBMIT,
+				   .actor = "user/ann",
+				   .submit = &spec->request,
+				   .job_id = id,
+				   .name_seed = (const uint8_t *)"seedseedseedseed",
+				   .request_digest = berth_sha256(&tasks, sizeof tasks)});
+	free(spec);
+	return berth_strdup(fleet->outcome.job_id);
+}
+
+const char *test_submit(struct test_fleet *fleet, const char *key, uint32_t tasks, uint32_t attempts)
+{
+	return submit(fleet, key, tasks, attempts, 0);
+}
+
+const char *test_submit_retrying(struct test_fleet *fleet, const char *key, uint32_t max_retries)
+{
+	return submit(fleet, key, 1, 1, max_retries);
+}
+
+Berth__V1__TrialKey test_key(const char *job, uint32_t index, uint32_t generation)
+{
+	Berth__V1__TrialKey key = BERTH__V1__TRIAL_KEY__INIT;
+	key.job_id = (char *)job;
+	key.index = index;
+	key.generation = generation;
+	return key;
+}
+
+const char *test_lease(struct test_fleet *fleet, const char *job, uint32_t index)
+{
+	static char lease_id[BERTH_ID_SIZE];
+	Berth__V1__Assignment *assignment = berth_alloc(sizeof *assignment);
+	berth__v1__assignment__init(assignment);
+	assert_true(berth_core_assignment(fleet->core, job, index, test_generation(fleet, job, index), assignment));
+	assert_int_equal(assignment->n_leases, 1);
+	snprintf(lease_id, sizeof lease_id, "%s", assignment->leases[0]->lease_id);
+	berth_proto_free(assignment);
+	return lease_id;
+}
+
+static void report(struct test_fleet *fleet, const char *agent, uint64_t session, const char *boot, uint64_t sequence,
+	Berth__V1__Report *message)
+{
+	message->boot_id = (char *)boot;
+	message->sequence = sequence;
+	test_decide(fleet, (struct berth_command){.kind = BERTH_COMMAND_REPORT,
+				   .actor = "agent/x",
+				   .agent = agent,
+				   .session = session,
+				   .report = message,
+				   .reward = 1});
+}
+
+void test_report_lease(struct test_fleet *fleet, const char *agent, uint64_t session, const char *boot,
+	uint64_t sequence, const char *lease, Berth__V1__LeaseState state, Berth__V1__DeathProof proof)
+{
+	Berth__V1__Report message = BERTH__V1__REPORT__INIT;
+	Berth__V1__LeaseMove move = BERTH__V1__LEASE_MOVE__INIT;
+	move.lease_id = (char *)lease;
+	move.state = state;
+	move.proof = proof;
+	move.resource_id = (char *)(state == BERTH__V1__LEASE_STATE__LEASE_ACTIVE ? "box" : "");
+	message.body_case = BERTH__V1__REPORT__BODY_LEASE;
+	message.lease = &move;
+	report(fleet, agent, session, boot, sequence, &message);
+}
+
+void test_report_done(struct test_fleet *fleet, const char *agent, uint64_t session, const char *boot,
+	uint64_t sequence, Berth__V1__TrialKey key, Berth__V1__Outcome outcome, const char *exception)
+{
+	Berth__V1__Report message = BERTH__V1__REPORT__INIT;
+	Berth__V1__TrialDone done = BERTH__V1__TRIAL_DONE__INIT;
+	Berth__V1__TrialResult result = BERTH__V1__TRIAL_RESULT__INIT;
+	Berth__V1__TrialException failure = BERTH__V1__TRIAL_EXCEPTION__INIT;
+	Berth__V1__Evidence evidence = BERTH__V1__EVIDENCE__INIT;
+	Berth__V1__Attestation attestation = BERTH__V1__ATTESTATION__INIT, *attestations[] = {&attestation};
+	Berth__V1__LeaseReceipt receipt = BERTH__V1__LEASE_RECEIPT__INIT, *receipts[] = {&receipt};
+	evidence.attestations = attestations;
+	evidence.receipts = receipts;
+	evidence.n_attestations = evidence.n_receipts = 1;
+	failure.type = (char *)exception;
+	result.outcome = outcome;
+	result.rewards_json = (char *)(outcome == BERTH__V1__OUTCOME__OUTCOME_SCORED ? "{\"reward\": 1.0}" : "");
+	result.exception = exception ? &failure : NULL;
+	result.evidence = &evidence;
+	done.trial = &key;
+	done.result = &result;
+	message.body_case = BERTH__V1__REPORT__BODY_DONE;
+	message.done = &done;
+	report(fleet, agent, session, boot, sequence, &message);
+}
+
+uint64_t test_live_and_retire(struct test_fleet *fleet, const char *agent, uint64_t session, const char *boot,
+	uint64_t sequence, const char *lease)
+{
+	static const struct {
+		Berth__V1__LeaseState state;
+		Berth__V1__DeathProof proof;
+	} life[] = {{BERTH__V1__LEASE_STATE__LEASE_DISPATCHING, 0}, {BERTH__V1__LEASE_STATE__LEASE_ACTIVE, 0},
+		{BERTH__V1__LEASE_STATE__LEASE_KILL_PROVED, 0},
+		{BERTH__V1__LEASE_STATE__LEASE_RETIRED, BERTH__V1__DEATH_PROOF__ABSENCE_SEEN}};
+	for (size_t i = 0; i < BERTH_COUNT(life); i++) {
+		test_report_lease(fleet, agent, session, boot, sequence++, lease, life[i].state, life[i].proof);
+		assert_int_equal(fleet->outcome.error.code, BERTH_ERROR_OK);
+	}
+	return sequence;
+}
+
+size_t test_effects(const struct test_fleet *fleet, enum berth_effect_kind kind)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < fleet->outcome.effects_count; i++) {
+		count += fleet->outcome.effects[i].kind == kind;
+	}
+	return count;
+}
+
+static Berth__V1__Trial *trial(const struct test_fleet *fleet, const char *job, uint32_t index)
+{
+	uint64_t sequence;
+	Berth__V1__Trial *found = berth_core_trial(fleet->core, job, index, NULL, &sequence);
+	assert_non_null(found);
+	return found;
+}
+
+Berth__V1__TrialState test_state(const struct test_fleet *fleet, const char *job, uint32_t index)
+{
+	BERTH_AUTO(berth_proto_cleanup) Berth__V1__Trial *found = trial(fleet, job, index);
+	return found->state;
+}
+
+uint32_t test_generation(const struct test_fleet *fleet, const char *job, uint32_t index)
+{
+	BERTH_AUTO(berth_proto_cleanup) Berth__V1__Trial *found = trial(fleet, job, index);
+	return found->key->generation;
+}
+
+Berth__V1__JobState test_job_state(const struct test_fleet *fleet, const char *job)
+{
+	BERTH_AUTO(berth_proto_cleanup) Berth__V1__Job *found = berth_core_job(fleet->core, job);
+	assert_non_null(found);
+	return found->state;
+}

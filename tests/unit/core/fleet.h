@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// A coordinator core with a second one that replays every event it emits, and short hands for what tests do to it.
+#pragma once
+
+#include "coordinator/core/core.h"
+
+struct test_fleet {
+	struct berth_core *core, *replica;
+	struct berth_core_now now;
+	struct berth_outcome outcome; // of the newest command
+	uint64_t sessions, ids;
+};
+
+struct test_fleet *test_fleet_new(int64_t hold_ms);
+void test_fleet_free(struct test_fleet *fleet);
+
+// Decides, replays the events on the replica, and fails the test when the two states differ.
+void test_decide(struct test_fleet *fleet, struct berth_command command);
+void test_advance_ms(struct test_fleet *fleet, int64_t ms);
+void test_tick(struct test_fleet *fleet);
+void test_place(struct test_fleet *fleet);
+
+void test_enroll(struct test_fleet *fleet, const char *agent);
+// Hello and first heartbeat; the session's number.
+uint64_t test_join(struct test_fleet *fleet, const char *agent, const char *boot, uint32_t slots);
+void test_beat(struct test_fleet *fleet, const char *agent, uint64_t session, const Berth__V1__TrialKey *running,
+	size_t count);
+
+// A job of `tasks` one-CPU tasks and one agent config; its id.
+const char *test_submit(struct test_fleet *fleet, const char *key, uint32_t tasks, uint32_t attempts);
+const char *test_submit_retrying(struct test_fleet *fleet, const char *key, uint32_t max_retries);
+
+Berth__V1__TrialKey test_key(const char *job, uint32_t index, uint32_t generation);
+// The lease id of a trial's newest assignment.
+const char *test_lease(struct test_fleet *fleet, const char *job, uint32_t index);
+void test_report_lease(struct test_fleet *fleet, const char *agent, uint64_t session, const char *boot,
+	uint64_t sequence, const char *lease, Berth__V1__LeaseState state, Berth__V1__DeathProof proof);
+void test_report_done(struct test_fleet *fleet, const char *agent, uint64_t session, const char *boot,
+	uint64_t sequence, Berth__V1__TrialKey key, Berth__V1__Outcome outcome, const char *exception);
+// Every mark of a lease's life from dispatching to retired, from report `sequence` on; the next sequence.
+uint64_t test_live_and_retire(struct test_fleet *fleet, const char *agent, uint64_t session, const char *boot,
+	uint64_t sequence, const char *lease);
+
+size_t test_effects(const struct test_fleet *fleet, enum berth_effect_kind kind);
+Berth__V1__TrialState test_state(const struct test_fleet *fleet, const char *job, uint32_t index);
+uint32_t test_generation(const struct test_fleet *fleet, const char *job, uint32_t index);
+Berth__V1__JobState test_job_state(const struct test_fleet *fleet, const char *job);
+
+#define BOOT_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define BOOT_B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+#define BOOT_C "cccccccccccccccccccccccccccccccc"
