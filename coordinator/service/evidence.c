@@ -7,7 +7,10 @@
 #include "common/evidence/sign.h"
 #include "coordinator/service/daemon.h"
 
-#define STATEMENT_SIZE_MAX (1024 * 1024)
+#define STATEMENT_TYPE       "application/vnd.berth.trial-statement+json"
+#define STATEMENT_VERSION    1
+#define STATEMENT_SIZE_MAX   (1024 * 1024)
+#define ATTESTATION_SIZE_MAX (64 * 1024)
 
 double berth_reward_number(const char *rewards_json)
 {
@@ -17,4 +20,108 @@ double berth_reward_number(const char *rewards_json)
 	BERTH_AUTO(berth_json_cleanup)
 	berth_json *rewards = berth_json_parse(rewards_json, strlen(rewards_json), "rewards", NULL);
 	return rewards ? berth_json_as_number(berth_json_get(rewards, "reward")) : 0;
+}
+
+static bool is_text(const berth_json *object, const char *key, const char *wanted)
+{
+	const char *text = berth_json_get_string(object, key);
+	return text && strcmp(text, wanted) == 0;
+}
+
+static bool is_trial(const berth_json *statement, const Berth__V1__TrialKey *key)
+{
+	const berth_json *trial = berth_json_get(statement, "trial");
+	return trial && is_text(trial, "job_id", key->job_id) && berth_json_get_integer(trial, "index") == key->index &&
+	       berth_json_get_integer(trial, "generation") == key->generation;
+}
+
+static bool is_outcome(const berth_json *statement, Berth__V1__Outcome outcome)
+{
+	const ProtobufCEnumValue *value =
+		protobuf_c_enum_descriptor_get_value(&berth__v1__outcome__descriptor, (int)outcome);
+	return value && is_text(statement, "outcome", value->name);
+}
+
+static bool are_rewards(const berth_json *statement, const char *rewards_json)
+{
+	const berth_json *stated = berth_json_get(statement, "rewards");
+	if (!rewards_json[0]) {
+		return berth_json_is(stated, BERTH_JSON_NULL);
+	}
+	BERTH_AUTO(berth_json_cleanup)
+	berth_json *rewards = berth_json_parse(rewards_json, strlen(rewards_json), "rewards", NULL);
+	return berth_json_is(rewards, BERTH_JSON_OBJECT) && berth_json_equal(stated, rewards);
+}
+
+// Each attestation is the text that its digest, and through it the statement, stands for.
+static bool are_attestations(const berth_json *statement, const Berth__V1__Evidence *evidence)
+{
+	const berth_json *stated = berth_json_get(statement, "attestations");
+	if (berth_json_size(stated) != evidence->n_attestations) {
+		return false;
+	}
+	for (size_t i = 0; i < evidence->n_attestations; i++) {
+		const Berth__V1__Attestation *attestation = evidence->attestations[i];
+		size_t size = strlen(attestation->json);
+		struct berth_digest digest = berth_sha256(attestation->json, size);
+		char text[BERTH_DIGEST_TEXT_SIZE];
+		berth_digest_text(&digest, text);
+		const char *told = berth_json_as_string(berth_json_at(stated, i));
+		if (size > ATTESTATION_SIZE_MAX || strcmp(text, attestation->digest) != 0 || !told ||
+			strcmp(told, text) != 0) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool are_receipts(const berth_json *statement, const Berth__V1__TrialDone *done)
+{
+	const Berth__V1__Evidence *evidence = done->result->evidence;
+	const berth_json *stated = berth_json_get(statement, "receipts");
+	if (berth_json_size(stated) != evidence->n_receipts) {
+		return false;
+	}
+	for (size_t i = 0; i < evidence->n_receipts; i++) {
+		const Berth__V1__Lease *lease = evidence->receipts[i]->lease;
+		bool own = lease && strcmp(lease->job_id, done->trial->job_id) == 0 &&
+		           lease->trial_index == done->trial->index && lease->generation == done->trial->generation;
+		if (!own || !is_text(berth_json_at(stated, i), "lease_id", lease->lease_id)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+const char *berth_evidence_fault(
+	const uint8_t *key_der, size_t key_size, const char *agent, const Berth__V1__TrialDone *done)
+{
+	const Berth__V1__Evidence *evidence = done->result->evidence;
+	if (!evidence || !evidence->statement[0]) {
+		return "the result has no signed statement";
+	}
+	size_t size = strlen(evidence->statement);
+	if (size > STATEMENT_SIZE_MAX) {
+		return "the statement is too large";
+	}
+	if (!key_size || !berth_verify(key_der, key_size, STATEMENT_TYPE, evidence->statement, size,
+				 evidence->signature.data, evidence->signature.len, NULL)) {
+		return "the statement is not signed by the agent's enrolled key";
+	}
+	BERTH_AUTO(berth_json_cleanup)
+	berth_json *statement = berth_json_parse(evidence->statement, size, "statement", NULL);
+	if (!berth_json_is(statement, BERTH_JSON_OBJECT) ||
+		berth_json_get_integer(statement, "version") != STATEMENT_VERSION) {
+		return "the statement is of no known version";
+	}
+	if (!is_trial(statement, done->trial) || !is_text(statement, "agent", agent)) {
+		return "the statement is about another trial";
+	}
+	if (!is_outcome(statement, done->result->outcome) || !are_rewards(statement, done->result->rewards_json)) {
+		return "the statement gives another outcome";
+	}
+	if (!are_attestations(statement, evidence)) {
+		return "an attestation is not the one that was signed";
+	}
+	return are_receipts(statement, done) ? NULL : "a receipt is of another lease or trial";
 }
