@@ -275,7 +275,7 @@ static void readers_see_only_whole_heads_while_the_writer_commits(void **state)
 	assert_events(fixture->ledger, 600);
 }
 
-static void a_refused_commit_below_the_watermark_loses_nothing(void **state)
+static void opening_below_the_watermark_is_refused_and_loses_nothing(void **state)
 {
 	struct fixture *fixture = *state;
 	commit_events(fixture->ledger, 10, 10);
@@ -303,6 +303,6 @@ static const struct CMUnitTest tests[] = {
 	WITH_LEDGER(a_subtree_that_is_not_full_is_not_found),
 	WITH_LEDGER(a_data_folder_has_one_ledger_at_a_time),
 	WITH_LEDGER(readers_see_only_whole_heads_while_the_writer_commits),
-	WITH_LEDGER(a_refused_commit_below_the_watermark_loses_nothing),
+	WITH_LEDGER(opening_below_the_watermark_is_refused_and_loses_nothing),
 };
 BERTH_TEST_MAIN(tests)

@@ -1,74 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Watermark and ballast on a small disk of our own: a tmpfs in a mount namespace that only this process sees.
-#include <errno.h>
-#include <fcntl.h>
-#include <sched.h>
-#include <stdio.h>
+// Watermark and ballast, on a disk of 64 MiB.
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "common/base/file.h"
 #include "common/base/mem.h"
 #include "common/store/store.h"
 #include "tests/support/test.h"
-
-#define MIB (INT64_C(1024) * 1024)
+#include "tests/unit/store/small_disk.h"
 
 static const char *const families[] = {"log", NULL};
 static const struct berth_store_options options = {
 	.families = families, .disk_free_min_bytes = 16 * MIB, .ballast_bytes = 8 * MIB};
-
-static char *disk; // NULL where this machine lets us mount nothing
-
-static int mount_disk(void **state)
-{
-	(void)state;
-	BERTH_AUTO_FREE char *folder = berth_test_folder();
-	bool own = unshare(CLONE_NEWNS) == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0;
-	if (own && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
-		mount("tmpfs", folder, "tmpfs", 0, "size=64m") == 0) {
-		disk = BERTH_STEAL(folder);
-	}
-	return 0;
-}
-
-static int unmount_disk(void **state)
-{
-	(void)state;
-	if (disk) {
-		umount(disk);
-	}
-	free(disk);
-	return 0;
-}
-
-static char *fresh_folder(const char *name)
-{
-	if (!disk) {
-		print_message("no mount namespace here\n");
-		skip();
-	}
-	return berth_path_join(disk, name);
-}
-
-static char *reserve(int64_t bytes)
-{
-	char *path = berth_path_join(disk, "filler");
-	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	assert_true(fd >= 0);
-	assert_int_equal(posix_fallocate(fd, 0, bytes), 0);
-	close(fd);
-	return path;
-}
-
-static void release(char *path)
-{
-	assert_int_equal(unlink(path), 0);
-	free(path);
-}
 
 static bool ballast_is_there(const char *folder)
 {
@@ -80,11 +24,11 @@ static bool ballast_is_there(const char *folder)
 static void opening_below_the_watermark_is_refused_and_says_how_much(void **state)
 {
 	(void)state;
-	BERTH_AUTO_FREE char *folder = fresh_folder("refused");
-	char *filler = reserve(50 * MIB);
+	BERTH_AUTO_FREE char *folder = small_disk_folder("refused");
+	char *filler = small_disk_fill(50 * MIB);
 	struct berth_error err;
 	assert_fails(berth_store_open(folder, &options, &err), err, BERTH_ERROR_EXHAUSTED, "needs 16777216");
-	release(filler);
+	small_disk_empty(filler);
 	struct berth_store *store = berth_store_open(folder, &options, &err);
 	assert_ok(store, err);
 	berth_store_close(store);
@@ -94,14 +38,14 @@ static void opening_below_the_watermark_is_refused_and_says_how_much(void **stat
 static void a_commit_below_the_watermark_is_refused_whole_and_can_be_tried_again(void **state)
 {
 	(void)state;
-	BERTH_AUTO_FREE char *folder = fresh_folder("commit");
+	BERTH_AUTO_FREE char *folder = small_disk_folder("commit");
 	struct berth_error err;
 	struct berth_store *store = berth_store_open(folder, &options, &err);
 	assert_ok(store, err);
 	struct berth_store_batch *batch = berth_store_batch_new(store);
 	berth_store_batch_put(batch, 0, "1", 1, "one", 3);
 	assert_ok(berth_store_commit(store, batch, &err), err);
-	char *filler = reserve(38 * MIB);
+	char *filler = small_disk_fill(38 * MIB);
 	assert_fails(berth_store_disk_ok(store, &err), err, BERTH_ERROR_EXHAUSTED, "bytes free");
 	berth_store_batch_put(batch, 0, "2", 1, "two", 3);
 	assert_fails(berth_store_commit(store, batch, &err), err, BERTH_ERROR_EXHAUSTED, "bytes free");
@@ -115,18 +59,18 @@ static void a_commit_below_the_watermark_is_refused_whole_and_can_be_tried_again
 	assert_ok(berth_store_get(store, 0, "2", 1, &value, &err), err);
 	berth_store_batch_free(batch);
 	berth_store_close(store);
-	release(filler);
+	small_disk_empty(filler);
 	assert_ok(berth_remove_all(folder, &err), err);
 }
 
 static void a_batch_that_would_cross_the_watermark_is_refused(void **state)
 {
 	(void)state;
-	BERTH_AUTO_FREE char *folder = fresh_folder("large");
+	BERTH_AUTO_FREE char *folder = small_disk_folder("large");
 	struct berth_error err;
 	struct berth_store *store = berth_store_open(folder, &options, &err);
 	assert_ok(store, err);
-	char *filler = reserve(32 * MIB);
+	char *filler = small_disk_fill(32 * MIB);
 	const size_t size = 12 * MIB;
 	BERTH_AUTO_FREE char *large = berth_alloc(size);
 	struct berth_store_batch *batch = berth_store_batch_new(store);
@@ -134,14 +78,14 @@ static void a_batch_that_would_cross_the_watermark_is_refused(void **state)
 	assert_fails(berth_store_commit(store, batch, &err), err, BERTH_ERROR_EXHAUSTED, "bytes free");
 	berth_store_batch_free(batch);
 	berth_store_close(store);
-	release(filler);
+	small_disk_empty(filler);
 	assert_ok(berth_remove_all(folder, &err), err);
 }
 
 static void the_ballast_comes_back_when_there_is_room_for_it(void **state)
 {
 	(void)state;
-	BERTH_AUTO_FREE char *folder = fresh_folder("ballast");
+	BERTH_AUTO_FREE char *folder = small_disk_folder("ballast");
 	struct berth_error err;
 	struct berth_store *store = berth_store_open(folder, &options, &err);
 	assert_ok(store, err);
@@ -149,12 +93,12 @@ static void the_ballast_comes_back_when_there_is_room_for_it(void **state)
 	berth_store_release_ballast(store);
 	assert_false(ballast_is_there(folder));
 	berth_store_close(store);
-	char *filler = reserve(40 * MIB); // enough free for the watermark, not for the ballast on top
+	char *filler = small_disk_fill(40 * MIB); // enough free for the watermark, not for the ballast on top
 	store = berth_store_open(folder, &options, &err);
 	assert_ok(store, err);
 	assert_false(ballast_is_there(folder));
 	berth_store_close(store);
-	release(filler);
+	small_disk_empty(filler);
 	store = berth_store_open(folder, &options, &err);
 	assert_ok(store, err);
 	assert_true(ballast_is_there(folder));
@@ -171,5 +115,5 @@ static const struct CMUnitTest tests[] = {
 
 int main(void)
 {
-	return cmocka_run_group_tests_name(__FILE__, tests, mount_disk, unmount_disk) != 0;
+	return cmocka_run_group_tests_name(__FILE__, tests, small_disk_mount, small_disk_unmount) != 0;
 }

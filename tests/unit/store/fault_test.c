@@ -20,7 +20,7 @@
 extern char **environ;
 
 #define CHILD_MODE "write-until-it-fails"
-#define KEYS	   200
+#define KEYS       200
 #define VALUE_SIZE 300
 
 static const char *const families[] = {"log", NULL};
@@ -197,7 +197,7 @@ static int write_until_it_fails(const char *folder)
 	}
 	limit_file_size(RLIM_INFINITY);
 	bool poisoned = !put_one(store, (unsigned)committed, &later) && later.code == first.code &&
-			strcmp(later.message, first.message) == 0;
+	                strcmp(later.message, first.message) == 0;
 	berth_store_close(store);
 	return poisoned && first.code == BERTH_ERROR_IO ? committed : 0;
 }
