@@ -419,3 +419,8 @@ uint64_t berth_agent_core_heartbeat_ms(const struct berth_agent_core *core)
 {
 	return core->heartbeat_ms;
 }
+
+bool berth_agent_core_flushed(const struct berth_agent_core *core)
+{
+	return agent_core_outbox_first(core) == 0;
+}

@@ -36,11 +36,11 @@ struct berth_agent_core_config {
 };
 
 enum berth_agent_action_kind {
-	BERTH_AGENT_SEND,	  // message, on the stream that is up
-	BERTH_AGENT_CLOSE,	  // end the stream, with a reason: the peer must not be obeyed
+	BERTH_AGENT_SEND,         // message, on the stream that is up
+	BERTH_AGENT_CLOSE,        // end the stream, with a reason: the peer must not be obeyed
 	BERTH_AGENT_SAVE_OBEYED,  // write `obeyed`, synced, before the next action
-	BERTH_AGENT_START,	  // start the trial of `assignment`
-	BERTH_AGENT_STOP,	  // fire the cancel token of `trial`: it is not ours any more, for `reason`
+	BERTH_AGENT_START,        // start the trial of `assignment`
+	BERTH_AGENT_STOP,         // fire the cancel token of `trial`: it is not ours any more, for `reason`
 	BERTH_AGENT_DROP_REPORTS, // delete outbox entries of `boot_id` up to `through`
 };
 
@@ -96,5 +96,7 @@ void berth_agent_core_tick(struct berth_agent_core *core, int64_t now_ns, struct
 int64_t berth_agent_core_next_tick_ns(const struct berth_agent_core *core);
 // Interval of heartbeats that the last Welcome asked for; 0 before the first.
 uint64_t berth_agent_core_heartbeat_ms(const struct berth_agent_core *core);
+// Every report is acknowledged.
+bool berth_agent_core_flushed(const struct berth_agent_core *core);
 bool berth_agent_core_in_session(const struct berth_agent_core *core);
 size_t berth_agent_core_running(const struct berth_agent_core *core);

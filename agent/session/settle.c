@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Leases without a trial: what an earlier life of this agent left, what a trial could not clean up, and containers that
+// carry a lease that nobody holds.
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/session/session_internal.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/codec/proto.h"
+
+static struct berth_lease_driver driver_of(struct session *session)
+{
+	return (struct berth_lease_driver){.runner = session->runner, .book = agent_store_book(session->store)};
+}
+
+static bool retire(
+	struct session *session, const Berth__V1__Lease *lease, struct berth_until until, struct berth_error *err)
+{
+	struct berth_lease_driver driver = driver_of(session);
+	if (lease->state == BERTH__V1__LEASE_STATE__LEASE_CREATING) {
+		return berth_lease_drop(&driver, lease->lease_id, err);
+	}
+	if (lease->state != BERTH__V1__LEASE_STATE__LEASE_KILL_PROVED) {
+		return berth_lease_retire(&driver, lease->lease_id, until, err);
+	}
+	// Its absence was proven and written down; only the last mark is missing.
+	Berth__V1__LeaseMove move = BERTH__V1__LEASE_MOVE__INIT;
+	move.lease_id = lease->lease_id;
+	move.state = BERTH__V1__LEASE_STATE__LEASE_RETIRED;
+	move.proof = BERTH__V1__DEATH_PROOF__ABSENCE_SEEN;
+	return driver.book.mark(driver.book.context, &move, err);
+}
+
+static bool retire_loose(struct session *session, struct berth_until until, struct berth_error *err)
+{
+	BERTH_AUTO_FREE Berth__Store__V1__HeldLease **leases = NULL;
+	size_t count = agent_store_leases(session->store, true, &leases);
+	bool all = true;
+	for (size_t i = 0; i < count; i++) {
+		const Berth__V1__Lease *lease = leases[i]->lease;
+		if (all) {
+			all = retire(session, lease, until, err);
+		}
+		if (all) {
+			berth_log_info("settled a lease that was left", "lease=%s boot=%s", lease->lease_id,
+				leases[i]->boot_id);
+		}
+		berth_proto_free(leases[i]);
+	}
+	return all;
+}
+
+// What the runner shows is asked for first: a lease is held from before its resource exists until after it is gone.
+static bool kill_unknown(struct session *session, struct berth_until until, struct berth_error *err)
+{
+	char **shown = NULL;
+	size_t count = 0;
+	if (!session->runner->list_leases(session->runner, &shown, &count, until, err)) {
+		return false;
+	}
+	bool all = true;
+	for (size_t i = 0; i < count; i++) {
+		if (all && !agent_store_holds(session->store, shown[i])) {
+			berth_log_warn(
+				"killing what carries a lease that this agent does not hold", "lease=%s", shown[i]);
+			all = session->runner->kill(session->runner, shown[i], until, err);
+		}
+		free(shown[i]);
+	}
+	free(shown);
+	return all;
+}
+
+bool session_settle(struct session *session, struct berth_until until, struct berth_error *err)
+{
+	return retire_loose(session, until, err) && kill_unknown(session, until, err);
+}
+
+void *session_sweeper(void *context)
+{
+	struct session *session = context;
+	struct berth_until until = {.deadline_ns = BERTH_NO_DEADLINE_NS, .cancel = session->close};
+	while (berth_sleep_ms(session->options.sweep_ms, until, NULL)) {
+		struct berth_error err = {0};
+		if (!session_settle(session, berth_until_at_most_ms(until, session->options.sweep_ms), &err) &&
+			!berth_until_over(until)) {
+			berth_log_warn(
+				"leases are left unsettled; trying again", "error=%s", berth_log_quote(err.message));
+		}
+	}
+	return NULL;
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lease book: a move's report and the lease's record go to the disk in one write. One lease is moved by one thread
+// at a time: its trial's, and after that whoever settles it.
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "agent/session/store_internal.h"
+#include "common/base/mem.h"
+#include "common/codec/proto.h"
+
+static bool is_trials(const struct agent_held *held, const Berth__V1__TrialKey *trial)
+{
+	const Berth__V1__TrialKey *key = held->record->trial;
+	return key && key->index == trial->index && key->generation == trial->generation &&
+	       strcmp(key->job_id, trial->job_id) == 0;
+}
+
+static struct agent_held *find(struct agent_store *store, const char *lease_id)
+{
+	struct agent_held *held;
+	LL_FOREACH (store->held, held) {
+		if (strcmp(held->record->lease->lease_id, lease_id) == 0) {
+			return held;
+		}
+	}
+	return NULL;
+}
+
+static char *key_of(const char *lease_id)
+{
+	return berth_format(AGENT_STORE_KEY_LEASE "%s", lease_id);
+}
+
+static void free_held(struct agent_held *held)
+{
+	berth_proto_free(held->record);
+	free(held);
+}
+
+void agent_store_free_leases(struct agent_store *store)
+{
+	struct agent_held *held, *after;
+	LL_FOREACH_SAFE(store->held, held, after)
+	{
+		free_held(held);
+	}
+}
+
+static struct agent_held *hold(
+	struct agent_store *store, const Berth__V1__TrialKey *trial, const Berth__V1__Lease *lease)
+{
+	struct agent_held *held = berth_alloc(sizeof *held);
+	held->record = berth_alloc(sizeof *held->record);
+	berth__store__v1__held_lease__init(held->record);
+	held->record->lease = berth_proto_clone(lease);
+	held->record->trial = berth_proto_clone(trial);
+	berth_proto_set_string(&held->record->boot_id, store->boot_id);
+	held->of_running_trial = true;
+	return held;
+}
+
+void agent_store_hold_leases(
+	struct agent_store *store, const Berth__V1__TrialKey *trial, size_t count, Berth__V1__Lease *const *leases)
+{
+	struct agent_write *write = agent_write_new();
+	struct agent_held *fresh = NULL, *held, *after;
+	for (size_t i = 0; i < count; i++) {
+		held = hold(store, trial, leases[i]);
+		LL_PREPEND(fresh, held);
+		BERTH_AUTO_FREE char *key = key_of(leases[i]->lease_id);
+		agent_write_put(write, key, held->record);
+	}
+	// Known before it is written: a sweep that finds the record finds its owner too.
+	pthread_mutex_lock(&store->lock);
+	LL_FOREACH_SAFE(fresh, held, after)
+	{
+		LL_PREPEND(store->held, held);
+	}
+	pthread_mutex_unlock(&store->lock);
+	agent_store_write(store, write);
+}
+
+void agent_store_release_leases(struct agent_store *store, const Berth__V1__TrialKey *trial)
+{
+	struct agent_held *held;
+	pthread_mutex_lock(&store->lock);
+	LL_FOREACH (store->held, held) {
+		if (is_trials(held, trial)) {
+			held->of_running_trial = false;
+		}
+	}
+	pthread_mutex_unlock(&store->lock);
+}
+
+// The record as the move leaves it. NULL: the lease is not held here.
+static Berth__Store__V1__HeldLease *moved(struct agent_store *store, const Berth__V1__LeaseMove *move)
+{
+	pthread_mutex_lock(&store->lock);
+	struct agent_held *held = find(store, move->lease_id);
+	Berth__Store__V1__HeldLease *record = held ? berth_proto_clone(held->record) : NULL;
+	pthread_mutex_unlock(&store->lock);
+	if (!record) {
+		return NULL;
+	}
+	Berth__V1__Lease *lease = record->lease;
+	lease->state = move->state;
+	lease->proof = move->proof;
+	berth_proto_set_string(&lease->failure, move->failure);
+	if (move->resource_id[0]) {
+		berth_proto_set_string(&lease->resource_id, move->resource_id);
+	}
+	if (move->provider_expiry_at_ns) {
+		lease->provider_expiry_at_ns = move->provider_expiry_at_ns;
+	}
+	if (move->expected_end_at_ns) {
+		lease->expected_end_at_ns = move->expected_end_at_ns;
+	}
+	return record;
+}
+
+static void replace(struct agent_store *store, const Berth__V1__LeaseMove *move, Berth__Store__V1__HeldLease *record)
+{
+	pthread_mutex_lock(&store->lock);
+	struct agent_held *held = find(store, move->lease_id);
+	if (move->state == BERTH__V1__LEASE_STATE__LEASE_RETIRED) {
+		LL_DELETE(store->held, held);
+		free_held(held);
+		berth_proto_free(record);
+	} else {
+		berth_proto_free(held->record);
+		held->record = record;
+	}
+	pthread_mutex_unlock(&store->lock);
+}
+
+// A cleanup that fails again in the same way is no news: a daemon that is down for a day must not fill the outbox.
+static bool is_news(struct agent_store *store, const Berth__V1__LeaseMove *move)
+{
+	if (move->state != BERTH__V1__LEASE_STATE__LEASE_CLEANUP_FAILED) {
+		return true;
+	}
+	pthread_mutex_lock(&store->lock);
+	struct agent_held *held = find(store, move->lease_id);
+	bool news = !held || held->record->lease->state != BERTH__V1__LEASE_STATE__LEASE_CLEANUP_FAILED ||
+	            strcmp(held->record->lease->failure, move->failure) != 0;
+	pthread_mutex_unlock(&store->lock);
+	return news;
+}
+
+static bool mark(void *context, const Berth__V1__LeaseMove *move, struct berth_error *err)
+{
+	struct agent_store *store = context;
+	if (!is_news(store, move)) {
+		return true;
+	}
+	Berth__Store__V1__HeldLease *record = moved(store, move);
+	if (!record) {
+		return berth_fail(err, BERTH_ERROR_INTERNAL, "lease %s is not held by this agent", move->lease_id);
+	}
+	Berth__V1__Report report = BERTH__V1__REPORT__INIT;
+	report.body_case = BERTH__V1__REPORT__BODY_LEASE;
+	report.lease = (Berth__V1__LeaseMove *)move;
+	struct agent_write *write = agent_write_new();
+	agent_write_report(write, &report);
+	BERTH_AUTO_FREE char *key = key_of(move->lease_id);
+	if (move->state == BERTH__V1__LEASE_STATE__LEASE_RETIRED) {
+		agent_write_delete(write, key);
+	} else {
+		agent_write_put(write, key, record);
+	}
+	agent_store_write(store, write);
+	replace(store, move, record);
+	return true;
+}
+
+struct berth_lease_book agent_store_book(struct agent_store *store)
+{
+	return (struct berth_lease_book){.mark = mark, .context = store};
+}
+
+size_t agent_store_leases(struct agent_store *store, bool loose_only, Berth__Store__V1__HeldLease ***leases)
+{
+	pthread_mutex_lock(&store->lock);
+	struct agent_held *held;
+	size_t most = 0, count = 0;
+	LL_COUNT(store->held, held, most);
+	*leases = berth_realloc_array(NULL, most + 1, sizeof **leases);
+	LL_FOREACH (store->held, held) {
+		if (!loose_only || !held->of_running_trial) {
+			(*leases)[count++] = berth_proto_clone(held->record);
+		}
+	}
+	pthread_mutex_unlock(&store->lock);
+	return count;
+}
+
+bool agent_store_holds(struct agent_store *store, const char *lease_id)
+{
+	pthread_mutex_lock(&store->lock);
+	bool holds = find(store, lease_id) != NULL;
+	pthread_mutex_unlock(&store->lock);
+	return holds;
+}
