@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a store does with damaged files and writes that fail.
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,9 +22,10 @@
 
 extern char **environ;
 
-#define CHILD_MODE "write-until-it-fails"
-#define KEYS       200
-#define VALUE_SIZE 300
+#define WRITE_FAILS "write-fails"
+#define SYNC_FAILS  "sync-fails"
+#define KEYS        200
+#define VALUE_SIZE  300
 
 static const char *const families[] = {"log", NULL};
 static const struct berth_store_options options = {.families = families};
@@ -172,6 +176,34 @@ static void damage_in_a_table_is_never_served(void **state)
 	berth_store_close(store);
 }
 
+// Takes the place of libc's for everything in this process, RocksDB too.
+static atomic_int syncs;
+static atomic_bool syncs_fail;
+int fdatasync(int fd);
+int fdatasync(int fd)
+{
+	atomic_fetch_add(&syncs, 1);
+	if (atomic_load(&syncs_fail)) {
+		errno = EIO;
+		return -1;
+	}
+	return (int)syscall(SYS_fdatasync, fd);
+}
+
+static void every_commit_is_synced_before_it_returns(void **state)
+{
+	(void)state;
+	BERTH_AUTO_FREE char *folder = berth_test_folder();
+	struct berth_store *store = must_open(folder);
+	for (unsigned i = 0; i < 20; i++) {
+		int before = atomic_load(&syncs);
+		struct berth_error err;
+		assert_ok(put_one(store, i, &err), err);
+		assert_true(atomic_load(&syncs) > before);
+	}
+	berth_store_close(store);
+}
+
 static void limit_file_size(rlim_t bytes)
 {
 	struct rlimit limit;
@@ -180,9 +212,11 @@ static void limit_file_size(rlim_t bytes)
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-// In a process of its own: commits until a write fails, and answers with how many were committed. 0: not as promised.
-static int write_until_it_fails(const char *folder)
+// In a process of its own: commits until a write or a sync fails, and answers with how many were committed. 0: not as
+// promised.
+static int write_until_it_fails(const char *mode, const char *folder)
 {
+	bool by_sync = strcmp(mode, SYNC_FAILS) == 0;
 	struct berth_error first = {0};
 	struct berth_error later = {0};
 	struct berth_store *store = berth_store_open(folder, &options, &first);
@@ -190,25 +224,26 @@ static int write_until_it_fails(const char *folder)
 		return 0;
 	}
 	signal(SIGXFSZ, SIG_IGN);
-	limit_file_size(20000);
+	limit_file_size(by_sync ? RLIM_INFINITY : 20000);
 	int committed = 0;
 	while (committed < KEYS && put_one(store, (unsigned)committed, &first)) {
 		committed++;
+		atomic_store(&syncs_fail, by_sync && committed == 50);
 	}
 	limit_file_size(RLIM_INFINITY);
+	atomic_store(&syncs_fail, false);
 	bool poisoned = !put_one(store, (unsigned)committed, &later) && later.code == first.code &&
 	                strcmp(later.message, first.message) == 0;
 	berth_store_close(store);
 	return poisoned && first.code == BERTH_ERROR_IO ? committed : 0;
 }
 
-static void a_failed_write_poisons_the_store_and_loses_nothing_that_was_committed(void **state)
+static void assert_nothing_lost(const char *mode)
 {
-	(void)state;
 	BERTH_AUTO_FREE char *folder = berth_test_folder();
+	BERTH_AUTO_FREE char *argument = berth_strdup(mode);
 	char self[] = "/proc/self/exe";
-	char mode[] = CHILD_MODE;
-	char *argv[] = {self, mode, folder, NULL};
+	char *argv[] = {self, argument, folder, NULL};
 	pid_t child;
 	int status = 0;
 	assert_int_equal(posix_spawn(&child, self, NULL, NULL, argv, environ), 0);
@@ -222,17 +257,31 @@ static void a_failed_write_poisons_the_store_and_loses_nothing_that_was_committe
 	berth_store_close(store);
 }
 
+static void a_failed_write_poisons_the_store_and_loses_nothing_that_was_committed(void **state)
+{
+	(void)state;
+	assert_nothing_lost(WRITE_FAILS);
+}
+
+static void a_failed_sync_poisons_the_store_and_loses_nothing_that_was_committed(void **state)
+{
+	(void)state;
+	assert_nothing_lost(SYNC_FAILS);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_tail_that_a_crash_tore_off_is_cut),
 	cmocka_unit_test(damage_in_the_middle_of_the_log_is_refused),
 	cmocka_unit_test(damage_in_a_table_is_never_served),
+	cmocka_unit_test(every_commit_is_synced_before_it_returns),
 	cmocka_unit_test(a_failed_write_poisons_the_store_and_loses_nothing_that_was_committed),
+	cmocka_unit_test(a_failed_sync_poisons_the_store_and_loses_nothing_that_was_committed),
 };
 
 int main(int argc, char **argv)
 {
-	if (argc == 3 && strcmp(argv[1], CHILD_MODE) == 0) {
-		_exit(write_until_it_fails(argv[2]));
+	if (argc == 3) {
+		_exit(write_until_it_fails(argv[1], argv[2]));
 	}
 	return cmocka_run_group_tests_name(__FILE__, tests, NULL, NULL) != 0;
 }
