@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coordinator/cli/command.h"
+
+#include <string.h>
+
+#include "common/base/mem.h"
+
+#define JOB_FLAGS (CLI_LINK | CLI_JOB | CLI_SUBMIT | CLI_TABLE)
+
+const struct cli_command CLI_COMMANDS[] = {
+	{"run", NULL, "", 0, 0, JOB_FLAGS | CLI_RUN | CLI_RESULTS,
+		"submit a job, watch it to its end, write its results",
+		"Takes the flags of `harbor run`. The first interrupt cancels the job and waits for its end; the\n"
+		"second leaves it to itself. Exit code 6 says that cells stayed unscored.",
+		cli_run},
+	{"job", "submit", "", 0, 0, JOB_FLAGS, "submit a job and print its id", NULL, cli_job_submit},
+	{"job", "list", "", 0, 0, CLI_LINK | CLI_LIST | CLI_TABLE, "list jobs, newest first", NULL, cli_job_list},
+	{"job", "show", "JOB", 1, 1, CLI_LINK | CLI_TABLE, "show one job and its trials",
+		"JOB is an id, the first 6 digits or more of one, or a name that only one job has.", cli_job_show},
+	{"job", "watch", "JOB", 1, 1, CLI_LINK | CLI_TABLE, "follow a job to its end",
+		"A line of progress on a terminal, else a line for each trial that ends; --output json gives one\n"
+		"JSON document a line. Goes on after a restart of the coordinator.",
+		cli_job_watch},
+	{"job", "logs", "JOB [TRIAL]", 1, 2, CLI_LINK | CLI_LOGS, "print what ended trials left, and where others are",
+		"TRIAL is a trial's name or its index.", cli_job_logs},
+	{"job", "cancel", "JOB", 1, 1, CLI_LINK | CLI_CANCEL | CLI_TABLE, "cancel a job",
+		"Never waits: the job is cancelling until its last lease is proven dead.", cli_job_cancel},
+	{"job", "results", "JOB", 1, 1, CLI_LINK | CLI_RESULTS | CLI_TABLE, "write a job's result folders",
+		"In Harbor's layout. Run again, it adds only what is missing.", cli_job_results},
+	{"agent", "list", "", 0, 0, CLI_LINK | CLI_TABLE, "list the fleet's agents", NULL, cli_agent_list},
+	{"agent", "show", "NAME", 1, 1, CLI_LINK | CLI_TABLE, "show one agent and what it runs", NULL, cli_agent_show},
+	{"agent", "enroll", "NAME", 1, 1, CLI_LINK | CLI_ENROLL, "make a key and get a certificate for it",
+		"Writes authority.pem, certificate.pem and key.pem, and for an agent signing.pem. Keys are made\n"
+		"here and do not leave this host. Enrolling a name again replaces its certificate.",
+		cli_agent_enroll},
+	{"lease", "list", "", 0, 0, CLI_LINK | CLI_LEASES | CLI_LIST | CLI_TABLE, "list leases that are not retired",
+		NULL, cli_lease_list},
+	{"health", NULL, "[SERVICE]", 0, 1, CLI_LINK, "ask whether the coordinator serves",
+		"Exit code 0: it serves, 7: it cannot be reached, 9: it does not serve.", cli_health},
+	{"version", NULL, "", 0, 0, CLI_TABLE, "print the version", NULL, cli_version},
+	{"help", NULL, "[COMMAND]", 0, 2, 0, "show this overview, or a command's page", NULL, cli_help},
+	{"completion", NULL, "bash", 1, 1, 0, "print a completion script",
+		"To load it: source <(berth completion bash)", cli_completion},
+};
+const size_t CLI_COMMANDS_COUNT = BERTH_COUNT(CLI_COMMANDS);
+
+bool cli_noun_exists(const char *noun)
+{
+	for (size_t i = 0; i < CLI_COMMANDS_COUNT; i++) {
+		if (strcmp(CLI_COMMANDS[i].noun, noun) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+const struct cli_command *cli_command_find(const char *noun, const char *verb, size_t *words)
+{
+	for (size_t i = 0; i < CLI_COMMANDS_COUNT; i++) {
+		const struct cli_command *command = &CLI_COMMANDS[i];
+		if (strcmp(command->noun, noun) != 0) {
+			continue;
+		}
+		if (!command->verb || (verb && strcmp(command->verb, verb) == 0)) {
+			*words = command->verb ? 2 : 1;
+			return command;
+		}
+	}
+	return NULL;
+}
