@@ -28,7 +28,7 @@ struct berth_docker_info {
 	char *daemon_id;
 	char *name;
 	char *server_version; // "20.10.24"
-	char *os_type;	      // "linux"
+	char *os_type;        // "linux"
 	char *architecture;   // "amd64", as image platforms say it
 	int cpus;
 	int64_t memory_bytes;
@@ -53,6 +53,7 @@ struct berth_docker_image {
 	char *workdir; // "" for none
 	char *user;    // "" for root
 	bool has_healthcheck;
+	char *labels_json; // object of names and values
 };
 bool berth_docker_image_inspect(struct berth_docker *docker, const char *reference, struct berth_docker_image *image,
 	struct berth_until until, struct berth_error *err);
@@ -82,13 +83,13 @@ struct berth_docker_create {
 	const char *name;
 	const char *image;
 	const char *const *command; // NULL-terminated; NULL keeps the image's. The image's ENTRYPOINT is kept.
-	const char *const *env;	    // "KEY=value", NULL-terminated
+	const char *const *env;     // "KEY=value", NULL-terminated
 	const char *workdir;
-	const char *network;		// name, "none", or NULL for the default bridge
+	const char *network;            // name, "none", or NULL for the default bridge
 	const char *const *extra_hosts; // "name:address", NULL-terminated
-	const char *const *binds;	// "source:target[:ro]", NULL-terminated
-	double cpus;			// 0: no limit
-	int64_t memory_mb;		// 0: no limit
+	const char *const *binds;       // "source:target[:ro]", NULL-terminated
+	double cpus;                    // 0: no limit
+	int64_t memory_mb;              // 0: no limit
 	const struct berth_docker_label *labels;
 	size_t labels_count;
 };
@@ -136,7 +137,7 @@ void berth_docker_listed_free(struct berth_docker_listed *listed, size_t count);
 // The value of a label, or NULL.
 const char *berth_docker_listed_label(const struct berth_docker_listed *listed, const char *key);
 
-// Processes of a container as the Engine's top shows them (ps -eo pid,sid,args on the daemon's host).
+// Processes of a container as the Engine's top shows them (pid, sid and args of ps on the daemon's host; zombies too).
 struct berth_docker_process {
 	int64_t pid;
 	int64_t sid;
@@ -171,15 +172,15 @@ enum berth_docker_stream { BERTH_DOCKER_STDOUT = 1, BERTH_DOCKER_STDERR = 2 };
 
 struct berth_docker_exec {
 	const char *const *argv; // NULL-terminated; the container needs /bin/sh besides
-	const char *const *env;	 // "KEY=value", NULL-terminated: in force for this exec only
-	const char *user;	 // NULL: the image's user
-	const char *workdir;	 // NULL: the image's
-	const void *input;	 // bytes for stdin, then its end; NULL: /dev/null
+	const char *const *env;  // "KEY=value", NULL-terminated: in force for this exec only
+	const char *user;        // NULL: the image's user
+	const char *workdir;     // NULL: the image's
+	const void *input;       // bytes for stdin, then its end; NULL: /dev/null
 	size_t input_size;
 	// Demultiplexed output, in the calling thread; NULL drops it. Returning false ends the exec as a cancel does.
 	bool (*output)(void *context, enum berth_docker_stream stream, const void *data, size_t size);
 	void *context;
-	int64_t kill_ms;		      // how long the end of the session may take after `until`; 0: 10,000
+	int64_t kill_ms;                      // how long the end of the session may take after `until`; 0: 10,000
 	const struct berth_docker_gate *gate; // NULL: none
 };
 

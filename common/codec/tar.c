@@ -52,7 +52,6 @@ static void writer_open(struct writer *writer, struct berth_sink sink, struct be
 		abort();
 	}
 	archive_write_set_format_pax_restricted(writer->archive);
-	archive_write_set_options(writer->archive, "hdrcharset=BINARY");
 	archive_write_set_bytes_per_block(writer->archive, BLOCK_SIZE);
 	archive_write_set_bytes_in_last_block(writer->archive, 512);
 	archive_write_open(writer->archive, writer, NULL, put_block, NULL);
@@ -216,7 +215,7 @@ bool berth_tar_write_file(
 	struct writer writer;
 	writer_open(&writer, sink, err);
 	bool good = write_header(&writer, name, S_IFREG | (mode & 07777), size, NULL) &&
-		    write_content(&writer, path, fd, size);
+	            write_content(&writer, path, fd, size);
 	return writer_finish(&writer, good);
 }
 
@@ -227,6 +226,6 @@ bool berth_tar_write_bytes(
 	struct writer writer;
 	writer_open(&writer, sink, err);
 	bool good = write_header(&writer, name, S_IFREG | (mode & 07777), (int64_t)size, NULL) &&
-		    write_data(&writer, name, data, size);
+	            write_data(&writer, name, data, size);
 	return writer_finish(&writer, good);
 }

@@ -14,9 +14,9 @@
 #include "common/base/mem.h"
 #include "common/http/hijack_head.h"
 
-#define READ_SIZE	(16 * 1024)
-#define ERROR_BODY_MAX	(16 * 1024)
-#define ERROR_BODY_MS	2000
+#define READ_SIZE       (16 * 1024)
+#define ERROR_BODY_MAX  (16 * 1024)
+#define ERROR_BODY_MS   2000
 #define BACKLOG_WAIT_MS 10
 
 struct berth_hijack {
@@ -25,21 +25,23 @@ struct berth_hijack {
 	struct berth_buf early; // stream bytes that came with the head
 };
 
-// Waits until `events` are possible. False with err set when `until` is over.
-static bool wait_for(int fd, short events, struct berth_until until, const char *what, struct berth_error *err)
+// Waits until `events` are possible, and tells which are. 0 with err set when `until` is over.
+static short wait_for(int fd, short events, struct berth_until until, const char *what, struct berth_error *err)
 {
 	for (;;) {
 		if (berth_until_over(until)) {
-			return berth_fail_until(until, err, what);
+			berth_fail_until(until, err, what);
+			return 0;
 		}
 		struct pollfd polled[2] = {{.fd = fd, .events = events},
 			{.fd = until.cancel ? berth_cancel_fd(until.cancel) : -1, .events = POLLIN}};
 		int ready = poll(polled, 2, berth_until_left_ms(until));
 		if (ready < 0 && errno != EINTR) {
-			return berth_fail_errno(err, "cannot wait for %s", what);
+			berth_fail_errno(err, "cannot wait for %s", what);
+			return 0;
 		}
 		if (ready > 0 && polled[0].revents) {
-			return true;
+			return polled[0].revents;
 		}
 	}
 }
@@ -73,25 +75,47 @@ static int connect_socket(const char *path, struct berth_until until, struct ber
 	return connected;
 }
 
+ssize_t berth_hijack_write_some(struct berth_hijack *stream, const void *data, size_t size, struct berth_error *err)
+{
+	for (;;) {
+		ssize_t sent = send(stream->fd, data, size, MSG_NOSIGNAL);
+		if (sent >= 0) {
+			return sent;
+		}
+		if (errno == EAGAIN) {
+			return 0;
+		}
+		if (errno != EINTR) {
+			berth_fail(
+				err, BERTH_ERROR_IO, "writing to %s was cut off: %s", stream->socket, strerror(errno));
+			return -1;
+		}
+	}
+}
+
 bool berth_hijack_write(
 	struct berth_hijack *stream, const void *data, size_t size, struct berth_until until, struct berth_error *err)
 {
 	const char *rest = data;
 	while (size > 0) {
-		ssize_t sent = send(stream->fd, rest, size, MSG_NOSIGNAL);
-		if (sent >= 0) {
-			rest += sent;
-			size -= (size_t)sent;
-		} else if (errno == EAGAIN) {
-			if (!wait_for(stream->fd, POLLOUT, until, stream->socket, err)) {
-				return false;
-			}
-		} else if (errno != EINTR) {
-			return berth_fail(
-				err, BERTH_ERROR_IO, "writing to %s was cut off: %s", stream->socket, strerror(errno));
+		ssize_t sent = berth_hijack_write_some(stream, rest, size, err);
+		if (sent < 0 || (sent == 0 && !wait_for(stream->fd, POLLOUT, until, stream->socket, err))) {
+			return false;
 		}
+		rest += sent;
+		size -= (size_t)sent;
 	}
 	return true;
+}
+
+int berth_hijack_wait(struct berth_hijack *stream, bool want_write, struct berth_until until, struct berth_error *err)
+{
+	if (stream->early.size > 0) {
+		return BERTH_HIJACK_READABLE;
+	}
+	short ready = wait_for(stream->fd, want_write ? POLLIN | POLLOUT : POLLIN, until, stream->socket, err);
+	int set = (ready & (POLLIN | POLLHUP | POLLERR)) ? BERTH_HIJACK_READABLE : 0;
+	return set | ((ready & POLLOUT) ? BERTH_HIJACK_WRITABLE : 0);
 }
 
 static ssize_t read_socket(
@@ -170,7 +194,7 @@ static enum berth_error_code code_of(int status)
 	return status == 404   ? BERTH_ERROR_NOT_FOUND
 	       : status == 409 ? BERTH_ERROR_CONFLICT
 	       : status >= 500 ? BERTH_ERROR_INTERNAL
-			       : BERTH_ERROR_INVALID;
+	                       : BERTH_ERROR_INVALID;
 }
 
 // The body is only the reason for a refusal: what of it does not come soon is done without.

@@ -21,5 +21,11 @@ ssize_t berth_hijack_read(
 	struct berth_hijack *stream, void *data, size_t size, struct berth_until until, struct berth_error *err);
 bool berth_hijack_write(
 	struct berth_hijack *stream, const void *data, size_t size, struct berth_until until, struct berth_error *err);
+// For streams that go both ways at once: waits until something can be read, or written where `want_write` says so.
+enum { BERTH_HIJACK_READABLE = 1, BERTH_HIJACK_WRITABLE = 2 };
+// A set of the above, or 0 with err set.
+int berth_hijack_wait(struct berth_hijack *stream, bool want_write, struct berth_until until, struct berth_error *err);
+// Writes what goes without waiting: 0 when nothing does, -1 on failure.
+ssize_t berth_hijack_write_some(struct berth_hijack *stream, const void *data, size_t size, struct berth_error *err);
 bool berth_hijack_close_write(struct berth_hijack *stream, struct berth_error *err);
 void berth_hijack_free(struct berth_hijack *stream); // closes; NULL is allowed

@@ -73,7 +73,7 @@ enum berth_hijack_parse berth_hijack_head_parse(
 	const void *data, size_t size, struct berth_hijack_head *head, struct berth_error *err)
 {
 	const char *text = data;
-	const char *end = memmem(text, size, "\r\n\r\n", 4);
+	const char *end = size ? memmem(text, size, "\r\n\r\n", 4) : NULL;
 	if (!end) {
 		if (size < BERTH_HIJACK_HEAD_MAX) {
 			return BERTH_HIJACK_MORE;
@@ -112,6 +112,9 @@ static void add_readable(struct berth_buf *text, const char *data, size_t size)
 void berth_hijack_body_text(const struct berth_hijack_head *head, const void *data, size_t size, struct berth_buf *text)
 {
 	const char *rest = data;
+	if (size == 0) {
+		return;
+	}
 	if (!head->chunked) {
 		add_readable(text, rest, size);
 		return;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "common/base/cancel.h"
@@ -57,11 +58,12 @@ void berth_http_free(struct berth_http *http)
 
 struct caller {
 	struct transfer transfer;
+	struct berth_http_response *answer;
 	const struct berth_http_request *request;
 	struct berth_error *err;
 	struct berth_cancel_hook hook;
 	struct berth_buf taken; // body bytes on their way to the sink
-	struct berth_buf fill;	// what the source gave and curl has not yet got
+	struct berth_buf fill;  // what the source gave and curl has not yet got
 	bool source_ended;
 };
 
@@ -117,6 +119,9 @@ static void hand_out(struct caller *caller)
 static void take_in(struct caller *caller)
 {
 	struct transfer *transfer = &caller->transfer;
+	// The sink may want to know what the body is of. "HTTP/1.1 200 OK"
+	const char *space = strchr(berth_buf_text(&transfer->head), ' ');
+	caller->answer->status = space ? atoi(space + 1) : 0;
 	struct berth_buf empty = caller->taken;
 	caller->taken = transfer->in;
 	transfer->in = empty;
@@ -265,6 +270,7 @@ bool berth_http_perform(struct berth_http *http, const struct berth_http_request
 	BERTH_AUTO_FREE struct caller *caller = berth_alloc(sizeof *caller);
 	struct berth_error ignored;
 	caller->request = request;
+	caller->answer = response;
 	caller->err = err ? err : &ignored;
 	caller->transfer.http = http;
 	pthread_condattr_t monotonic;

@@ -14,7 +14,7 @@
 #include "common/base/error.h"
 #include "common/codec/tar.h"
 
-#define BERTH_HTTP_BUFFER_SIZE	    (1024 * 1024)
+#define BERTH_HTTP_BUFFER_SIZE      (1024 * 1024)
 #define BERTH_HTTP_HEADERS_SIZE_MAX (256 * 1024)
 #define BERTH_HTTP_BODY_TEXT_MAX    (64 * 1024 * 1024)
 
@@ -24,21 +24,21 @@ struct berth_http *berth_http_new(struct berth_error *err);
 void berth_http_free(struct berth_http *http); // after every request has returned; NULL is allowed
 
 struct berth_http_request {
-	const char *method;	    // "GET", "POST", "PUT", "DELETE", "HEAD"
-	const char *url;	    // "http://docker/v1.41/info" with a unix socket: the host part is not looked at
+	const char *method;         // "GET", "POST", "PUT", "DELETE", "HEAD"
+	const char *url;            // "http://docker/v1.41/info" with a unix socket: the host part is not looked at
 	const char *unix_socket;    // path, or NULL for TCP
 	const char *const *headers; // "Name: value" lines, NULL-terminated; NULL for none
-	const void *body;	    // sent as it is, or NULL
+	const void *body;           // sent as it is, or NULL
 	size_t body_size;
 	const struct berth_source *body_source; // instead of body: streamed, chunked
-	struct berth_sink response;		// gets the body as it comes, whatever the status; put == NULL drops it
-	struct berth_until until;		// required
-	int64_t connect_timeout_ms;		// 0: 10,000
-	const char *ca_file;			// for https: PEM bundle, NULL for the system's
+	struct berth_sink response;             // gets the body as it comes, whatever the status; put == NULL drops it
+	struct berth_until until;               // required
+	int64_t connect_timeout_ms;             // 0: 10,000
+	const char *ca_file;                    // for https: PEM bundle, NULL for the system's
 };
 
-// What came back. `sent` tells a caller that must know whether the request may have had an effect: false means that
-// no byte of it reached the peer.
+// What came back. `status` is set before the first byte of the body goes to the sink. `sent` tells a caller that must
+// know whether the request may have had an effect: false means that no byte of it reached the peer.
 struct berth_http_response {
 	int status;    // 0 when there was no answer
 	char *headers; // raw header lines, NUL-terminated; free with berth_http_response_free

@@ -20,7 +20,7 @@ struct fixture {
 	struct berth_http *http;
 	struct test_server *server;
 	atomic_int posts;
-	atomic_size_t moved;	     // body bytes that the server sent or received
+	atomic_size_t moved;         // body bytes that the server sent or received
 	struct berth_cancel *cancel; // fired by /cancel
 };
 
@@ -409,7 +409,7 @@ static void *ask_many(void *context)
 		struct berth_buf body = {0};
 		struct berth_http_request request = {.body = "text", .body_size = 4, .response = berth_sink_buf(&body)};
 		bool good = ask(fixture, i % 2 ? "POST" : "GET", "/echo", request, &response, &err) &&
-			    response.status == 200 && strstr(berth_buf_text(&body), "|text|");
+		            response.status == 200 && strstr(berth_buf_text(&body), "|text|");
 		berth_http_response_free(&response);
 		berth_buf_free(&body);
 		if (!good) {

@@ -16,7 +16,7 @@
 #include "common/base/mem.h"
 
 #define CONNECTIONS_MAX 256
-#define HEAD_MAX	(64 * 1024)
+#define HEAD_MAX        (64 * 1024)
 
 struct connection {
 	struct test_server *server;
@@ -62,6 +62,8 @@ static bool read_head(struct test_request *request)
 	char *end;
 	berth_buf_reset(&request->head);
 	request->body_read = 0;
+	request->body_ended = false;
+	berth_buf_reserve(&request->rest, 1);
 	while (!(end = memmem(request->rest.data, request->rest.size, "\r\n\r\n", 4))) {
 		if (request->rest.size > HEAD_MAX || !read_more(request)) {
 			return false;
@@ -86,6 +88,16 @@ static size_t take(struct test_request *request, void *data, size_t size)
 	return size;
 }
 
+// The empty line after the last chunk.
+static bool end_chunks(struct test_request *request)
+{
+	request->body_ended = true;
+	while (request->rest.size < 2 && read_more(request)) {
+	}
+	berth_buf_consume(&request->rest, 2);
+	return false;
+}
+
 // Bytes left of the chunk at hand stand in body_read; a new chunk's size line is read when it is 0.
 static bool next_chunk(struct test_request *request)
 {
@@ -96,7 +108,7 @@ static bool next_chunk(struct test_request *request)
 		if (end) {
 			request->body_read = strtoul(text + blank, NULL, 16);
 			berth_buf_consume(&request->rest, (size_t)(end + 2 - text));
-			return request->body_read > 0;
+			return request->body_read > 0 || end_chunks(request);
 		}
 		if (!read_more(request)) {
 			return false;
@@ -109,6 +121,9 @@ size_t test_request_body(struct test_request *request, void *data, size_t size)
 	size_t limit;
 	bool chunked = has_header(request, "Transfer-Encoding: chunked");
 	if (chunked) {
+		if (request->body_ended) {
+			return 0;
+		}
 		if (request->body_read == 0 && !next_chunk(request)) {
 			return 0;
 		}

@@ -17,6 +17,7 @@ struct test_request {
 	struct berth_buf head; // request line and headers
 	struct berth_buf rest; // bytes read after the head: the body's start
 	size_t body_read;      // by test_request_body
+	bool body_ended;
 };
 
 // Answers one request by writing to request->fd. True keeps the connection for the next request.
