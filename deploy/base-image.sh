@@ -22,7 +22,7 @@ docker version --format '{{.Server.Version}}' > /dev/null 2>&1 ||
 # The mirror that apt uses on this machine, so that what works for apt works here.
 mirror=$(apt-get indextargets --format '$(REPO_URI)' "Codename: $SUITE" 'Created-By: Packages' 2> /dev/null |
 	grep -v -e security -e snapshot | head -n 1) || true
-mirror=${mirror:-http://deb.debian.org/debian}
+[ -n "$mirror" ] || die "apt on this machine knows no mirror of $SUITE: add one to its sources and run apt-get update"
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
 cache=${BERTH_CACHE:-${HOME:-/root}/.cache/berth}

@@ -1,0 +1,3 @@
+#!/bin/bash
+set -euo pipefail
+grep -rl anchor logbook > found.txt

@@ -1,0 +1,3 @@
+#!/bin/bash
+water='high water 06:12'
+ech "$water"

@@ -1,0 +1,3 @@
+#!/bin/bash
+set -euo pipefail
+echo 'Hello, harbor!' > /app/hello.txt

@@ -1,0 +1,3 @@
+#!/bin/bash
+set -euo pipefail
+tar czf papers.tar.gz papers

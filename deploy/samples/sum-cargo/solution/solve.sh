@@ -1,0 +1,3 @@
+#!/bin/bash
+set -euo pipefail
+awk -F'\t' '{ total += $2 } END { print total }' cargo.tsv > total.txt
