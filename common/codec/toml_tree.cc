@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#define TOML_EXCEPTIONS		 0
-#define TOML_HEADER_ONLY	 1
+// Some malformed keys fail the parser's assertions: as exceptions they end the parse and not the process. With NDEBUG
+// the library would take them for promises to the compiler.
+#undef NDEBUG
+[[noreturn]] static void assertion_failed()
+{
+	throw 0;
+}
+#define TOML_ASSERT(expr)        ((expr) ? static_cast<void>(0) : assertion_failed())
+#define TOML_EXCEPTIONS          0
+#define TOML_HEADER_ONLY         1
 #define TOML_UNRELEASED_FEATURES 0
 #include <toml++/toml.h>
 
@@ -149,7 +157,7 @@ class builder
 
 } // namespace
 
-extern "C" berth_json *berth_toml_tree(const char *text, size_t size, berth_json *lines, berth_toml_problem *problem)
+static berth_json *parse(const char *text, size_t size, berth_json *lines, berth_toml_problem *problem)
 {
 	toml::parse_result result = toml::parse(std::string_view(text, size));
 	if (!result) {
@@ -168,4 +176,41 @@ extern "C" berth_json *berth_toml_tree(const char *text, size_t size, berth_json
 		return nullptr;
 	}
 	return root;
+}
+
+static bool assertion_fails(std::string_view text)
+{
+	try {
+		static_cast<void>(toml::parse(text));
+		return false;
+	} catch (...) {
+		return true;
+	}
+}
+
+// The line on which an assertion of the parser fails: it reads from front to back, so every text that goes beyond
+// that place fails, and none that ends before it.
+static int assertion_line(std::string_view text)
+{
+	std::vector<size_t> ends;
+	for (size_t at = 0; at < text.size(); at++) {
+		if (text[at] == '\n') {
+			ends.push_back(at + 1);
+		}
+	}
+	auto found = std::partition_point(
+		ends.begin(), ends.end(), [&](size_t end) { return !assertion_fails(text.substr(0, end)); });
+	return static_cast<int>(found - ends.begin()) + 1;
+}
+
+extern "C" berth_json *berth_toml_tree(const char *text, size_t size, berth_json *lines, berth_toml_problem *problem)
+{
+	try {
+		return parse(text, size, lines, problem);
+	} catch (...) {
+		problem->line = assertion_line(std::string_view(text, size));
+		problem->column = 1;
+		snprintf(problem->reason, sizeof problem->reason, "a malformed key or table header");
+		return nullptr;
+	}
 }

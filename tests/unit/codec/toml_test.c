@@ -66,7 +66,8 @@ static void errors_name_file_line_and_column(void **state)
 		const char *text, *part;
 	} rows[] = {{"a = 1\nb = \n", "task.toml:2:"}, {"a = 1\na = 2\n", "task.toml:2:"}, {"[x\n", "task.toml:1:"},
 		{"a = \"\xff\"\n", "task.toml:1:"}, {"\n\n\"a\\u0000b\" = 1\n", "task.toml:3:"},
-		{"a = 99999999999999999999\n", "task.toml:1:"}};
+		{"a = 99999999999999999999\n", "task.toml:1:"},
+		{"a = 1\n[`a.b]\nc = 2\n", "task.toml:2:1: a malformed key"}, {"[a.`b]\n", "task.toml:1:"}};
 	for (size_t i = 0; i < BERTH_COUNT(rows); i++) {
 		struct berth_error err;
 		assert_fails(berth_toml_parse(rows[i].text, strlen(rows[i].text), "task.toml", &err), err,
