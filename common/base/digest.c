@@ -3,12 +3,15 @@
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "common/base/mem.h"
+
+static EVP_MD *fetched_sha256;
 
 struct berth_hasher {
 	EVP_MD_CTX *ctx;
@@ -21,12 +24,26 @@ static void must(int ok)
 	}
 }
 
+static void fetch_sha256(void)
+{
+	fetched_sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
+	must(fetched_sha256 != NULL);
+}
+
+// Fetched once: looking the algorithm up for every hash costs more than a short hash itself.
+static const EVP_MD *sha256(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once(&once, fetch_sha256);
+	return fetched_sha256;
+}
+
 struct berth_hasher *berth_hasher_new(void)
 {
 	struct berth_hasher *hasher = berth_alloc(sizeof *hasher);
 	hasher->ctx = EVP_MD_CTX_new();
 	must(hasher->ctx != NULL);
-	must(EVP_DigestInit_ex(hasher->ctx, EVP_sha256(), NULL));
+	must(EVP_DigestInit_ex(hasher->ctx, sha256(), NULL));
 	return hasher;
 }
 
@@ -54,7 +71,7 @@ void berth_hasher_free(struct berth_hasher *hasher)
 struct berth_digest berth_sha256(const void *data, size_t size)
 {
 	struct berth_digest digest;
-	must(EVP_Digest(data, size, digest.bytes, NULL, EVP_sha256(), NULL));
+	must(EVP_Digest(data, size, digest.bytes, NULL, sha256(), NULL));
 	return digest;
 }
 
@@ -62,7 +79,7 @@ struct berth_digest berth_hmac_sha256(const void *key, size_t key_size, const vo
 {
 	struct berth_digest digest;
 	unsigned length = 0;
-	must(HMAC(EVP_sha256(), key, (int)key_size, data, size, digest.bytes, &length) != NULL);
+	must(HMAC(sha256(), key, (int)key_size, data, size, digest.bytes, &length) != NULL);
 	return digest;
 }
 
@@ -174,7 +191,7 @@ uint8_t *berth_unbase64(const char *text, size_t length, size_t *size)
 	for (size_t i = 0; i < length - padding; i++) {
 		char c = text[i];
 		bool known = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' ||
-			     c == '/';
+		             c == '/';
 		if (!known) {
 			return NULL;
 		}

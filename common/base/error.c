@@ -18,7 +18,8 @@ static const struct {
 
 #define CODES_COUNT (sizeof codes / sizeof codes[0])
 
-static void set(struct berth_error *err, enum berth_error_code code, const char *format, va_list args)
+__attribute__((format(printf, 3, 0))) static void set(
+	struct berth_error *err, enum berth_error_code code, const char *format, va_list args)
 {
 	if (!err) {
 		return;

@@ -13,8 +13,8 @@
 #include "common/base/digest.h"
 #include "common/base/mem.h"
 
-#define READ_CHUNK	65536
-#define TREE_FDS_MAX	32
+#define READ_CHUNK      65536
+#define TREE_FDS_MAX    32
 #define TEMP_NAME_BYTES 6
 
 bool berth_file_read(const char *path, size_t size_max, struct berth_buf *out, struct berth_error *err)

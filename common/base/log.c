@@ -11,7 +11,7 @@
 
 #define LINE_MAX_SIZE 4096
 #define QUOTE_SIZE    1200
-#define QUOTES	      8
+#define QUOTES        8
 
 static struct {
 	const char *component;
