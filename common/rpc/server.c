@@ -11,8 +11,9 @@
 #include "health_set.h"
 
 #define SERVICES_MAX       64
-#define PING_INTERVAL_MS   5000 // clients may ping this often: those of 20 s are far from it
-#define PING_INTERVAL_PART 4    // of the server's own interval, where that is shorter
+#define HANDSHAKE_MS       20000 // what a connection may take to become one
+#define PING_INTERVAL_MS   5000  // clients may ping this often: those of 20 s are far from it
+#define PING_INTERVAL_PART 4     // of the server's own interval, where that is shorter
 
 static const struct berth_rpc_handler *find_handler(const struct berth_rpc_service *service, const char *method)
 {
@@ -100,6 +101,7 @@ static grpc_server *create(const struct berth_rpc_server_options *options)
 		int_arg(GRPC_ARG_MAX_METADATA_SIZE, BERTH_RPC_METADATA_SIZE_MAX),
 		int_arg(GRPC_ARG_MAX_CONCURRENT_STREAMS, BERTH_RPC_STREAMS_MAX),
 		int_arg(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, BERTH_RPC_COMPRESSION_NONE_BITS),
+		int_arg(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, HANDSHAKE_MS),
 		int_arg(GRPC_ARG_KEEPALIVE_TIME_MS, keepalive_ms),
 		int_arg(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, BERTH_RPC_KEEPALIVE_TIMEOUT_MS),
 		int_arg(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1),

@@ -7,6 +7,8 @@
 //
 // Life of a call: [begin] -> message* -> [half_closed] -> ended. `ended` comes exactly once, last, for every call that
 // had a callback; after it the call stays valid memory while someone holds a reference, and sends to it fail.
+// `half_closed` comes for the kinds whose client streams, once a read that was asked for meets the end. `ended` with
+// `cancelled` means that the client did not get the status: it cancelled, its deadline passed, or the line broke.
 // A principal whose role is not in the handler's mask never reaches a callback (PERMISSION_DENIED names both).
 #pragma once
 
@@ -68,8 +70,10 @@ void *berth_rpc_call_data(const struct berth_rpc_call *call);
 struct berth_rpc_call *berth_rpc_call_ref(struct berth_rpc_call *call);
 void berth_rpc_call_unref(struct berth_rpc_call *call);
 
-// Queues one response message (packed at once, so the caller keeps it). False when the call is over, or EXHAUSTED when
-// its queue is full: a slow reader; the caller drops it or waits for `writable`.
+// Queues one response message (packed at once, so the caller keeps it). False with CANCELLED when the call is over,
+// with EXHAUSTED when its queue is full (a slow reader: the caller drops it or waits for `writable`), with INVALID for
+// a message of the wrong type, above BERTH_RPC_MESSAGE_SIZE_MAX, or second where the method answers once. A single
+// message above the bound of the queue is taken when nothing else waits. Each is charged a little more than its size.
 bool berth_rpc_send(struct berth_rpc_call *call, const ProtobufCMessage *message, struct berth_error *err);
 size_t berth_rpc_send_queue_size(const struct berth_rpc_call *call);
 // Flow control of streams from the client: after `begin` nothing is read; each call asks for one more message. For

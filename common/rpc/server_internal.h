@@ -2,8 +2,8 @@
 // The parts of a server: accepts (armed requests), calls, their strand on the pool, and health.
 //
 // Locks: a call's lock guards its state and orders its batches; the server's lock guards the count of live calls and
-// the way to the end; the pool's lock its queue. They are taken in the order call, server or call, pool; never two
-// calls.
+// the way to the end; the pool's lock its queue; the health's lock its watches. Only health holds two: its own, then a
+// call's.
 #pragma once
 
 #include <pthread.h>

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/rpc/depth.h"
 #include "common/rpc/internal.h"
 
 grpc_byte_buffer *berth_rpc_pack(const ProtobufCMessage *message, size_t packed_size)
@@ -14,27 +15,29 @@ grpc_byte_buffer *berth_rpc_pack(const ProtobufCMessage *message, size_t packed_
 	return buffer;
 }
 
+static ProtobufCMessage *unpack(const ProtobufCMessageDescriptor *type, const uint8_t *data, size_t size)
+{
+	return berth_rpc_depth_is_bounded(type, data, size) ? protobuf_c_message_unpack(type, NULL, size, data) : NULL;
+}
+
 ProtobufCMessage *berth_rpc_unpack(const ProtobufCMessageDescriptor *type, grpc_byte_buffer *buffer)
 {
 	size_t size = grpc_byte_buffer_length(buffer);
-	if (size > BERTH_RPC_MESSAGE_SIZE_MAX) {
-		return NULL;
-	}
 	grpc_byte_buffer_reader reader;
-	if (!grpc_byte_buffer_reader_init(&reader, buffer)) {
+	if (size > BERTH_RPC_MESSAGE_SIZE_MAX || !grpc_byte_buffer_reader_init(&reader, buffer)) {
 		return NULL;
 	}
 	ProtobufCMessage *message = NULL;
 	grpc_slice *first = NULL;
 	if (!grpc_byte_buffer_reader_peek(&reader, &first)) {
-		message = protobuf_c_message_unpack(type, NULL, 0, (const uint8_t *)"");
+		message = unpack(type, (const uint8_t *)"", 0);
 	} else if (GRPC_SLICE_LENGTH(*first) == size) {
-		message = protobuf_c_message_unpack(type, NULL, size, GRPC_SLICE_START_PTR(*first));
+		message = unpack(type, GRPC_SLICE_START_PTR(*first), size);
 	} else {
 		grpc_byte_buffer_reader_destroy(&reader);
 		grpc_byte_buffer_reader_init(&reader, buffer);
 		grpc_slice whole = grpc_byte_buffer_reader_readall(&reader);
-		message = protobuf_c_message_unpack(type, NULL, size, GRPC_SLICE_START_PTR(whole));
+		message = unpack(type, GRPC_SLICE_START_PTR(whole), size);
 		grpc_slice_unref(whole);
 	}
 	grpc_byte_buffer_reader_destroy(&reader);

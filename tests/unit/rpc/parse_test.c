@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/rpc/depth.h"
 #include "common/rpc/descriptor.h"
 #include "common/rpc/details.h"
 #include "echo.pb-c.h"
@@ -179,6 +180,51 @@ static void a_method_that_the_set_lacks_is_named(void **state)
 	assert_fails(berth_rpc_method_kind("\xff", 1, "a", "b", &kind, &err), err, BERTH_ERROR_CORRUPT, "1 bytes");
 }
 
+// `levels` Texts inside each other, in a buffer that the caller frees: each level is 0x1a, the size, the rest.
+static uint8_t *nested(size_t levels, size_t *size)
+{
+	size_t room = levels * 6 + 1;
+	uint8_t *buffer = berth_alloc(room);
+	size_t at = room;
+	for (size_t i = 0; i < levels; i++) {
+		size_t inside = room - at;
+		uint8_t varint[5];
+		size_t length = 0;
+		do {
+			varint[length++] = (uint8_t)((inside & 0x7f) | (inside > 0x7f ? 0x80 : 0));
+			inside >>= 7;
+		} while (inside);
+		at -= length;
+		memcpy(buffer + at, varint, length);
+		buffer[--at] = 0x1a;
+	}
+	*size = room - at;
+	memmove(buffer, buffer + at, *size);
+	return buffer;
+}
+
+static void nesting_is_bounded(void **state)
+{
+	(void)state;
+	static const struct {
+		size_t levels;
+		bool bounded;
+	} rows[] = {
+		{0, true}, {1, true}, {BERTH_RPC_DEPTH_MAX, true}, {BERTH_RPC_DEPTH_MAX + 1, false}, {100000, false}};
+	for (size_t i = 0; i < BERTH_COUNT(rows); i++) {
+		size_t size = 0;
+		BERTH_AUTO_FREE uint8_t *bytes = nested(rows[i].levels, &size);
+		assert_int_equal(
+			berth_rpc_depth_is_bounded(&berth__test__v1__text__descriptor, bytes, size), rows[i].bounded);
+		// Every message that counts as bounded and is whole is one that protobuf-c takes.
+		if (rows[i].bounded) {
+			Berth__Test__V1__Text *text = berth__test__v1__text__unpack(NULL, size, bytes);
+			assert_non_null(text);
+			berth__test__v1__text__free_unpacked(text, NULL);
+		}
+	}
+}
+
 static void types_and_methods_are_compared(void **state)
 {
 	(void)state;
@@ -206,6 +252,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(only_what_is_not_text_is_replaced),
 	cmocka_unit_test(the_set_tells_which_side_streams),
 	cmocka_unit_test(a_method_that_the_set_lacks_is_named),
+	cmocka_unit_test(nesting_is_bounded),
 	cmocka_unit_test(types_and_methods_are_compared),
 };
 

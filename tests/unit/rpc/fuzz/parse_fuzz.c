@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first byte says which parser gets the rest: a SPIFFE id, the details of a status, or a descriptor set.
+// The first byte says which parser gets the rest: a SPIFFE id, the details of a status, a message
+// of a type that holds itself, a text to clean, or a descriptor set.
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/rpc/depth.h"
 #include "common/rpc/descriptor.h"
 #include "common/rpc/details.h"
 #include "echo.pb-c.h"
@@ -68,13 +70,27 @@ static void fuzz_set(const uint8_t *data, size_t size)
 	}
 }
 
+static void fuzz_depth(const uint8_t *data, size_t size)
+{
+	if (berth_rpc_depth_is_bounded(&berth__test__v1__text__descriptor, data, size)) {
+		Berth__Test__V1__Text *text = berth__test__v1__text__unpack(NULL, size, data);
+		int depth = 0;
+		for (const Berth__Test__V1__Text *at = text; at; at = at->inner) {
+			depth++;
+		}
+		// Each repetition of a field is one more chance, but never one more level.
+		must(depth <= BERTH_RPC_DEPTH_MAX + 1);
+		berth__test__v1__text__free_unpacked(text, NULL);
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (size == 0) {
 		return 0;
 	}
 	BERTH_AUTO_FREE char *text = berth_strndup((const char *)data + 1, size - 1);
-	switch (data[0] & 3) {
+	switch (data[0] % 5) {
 	case 0:
 		fuzz_spiffe(text);
 		break;
@@ -82,6 +98,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		fuzz_details(data + 1, size - 1);
 		break;
 	case 2:
+		fuzz_depth(data + 1, size - 1);
+		break;
+	case 3:
 		fuzz_clean(text);
 		break;
 	default:
