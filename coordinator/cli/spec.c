@@ -112,11 +112,11 @@ static void set_name(const struct cli *cli, const struct berth_job *job, Berth__
 	}
 }
 
-static void set_config(const struct cli *cli, const struct berth_job *job, Berth__V1__JobSpec *spec)
+// berth_job_load has redacted it already.
+static void set_config(const struct berth_job *job, Berth__V1__JobSpec *spec)
 {
 	BERTH_AUTO(berth_json_cleanup) berth_json *config = berth_json_copy(job->config);
 	BERTH_AUTO(berth_buf_free) struct berth_buf text = {0};
-	cli_config_redact(cli, config);
 	berth_json_set(config, "job_name", berth_json_string(spec->name));
 	berth_json_write(config, 0, &text);
 	berth_proto_set_string(&spec->config_json, berth_buf_text(&text));
@@ -170,7 +170,7 @@ bool cli_spec_fill(
 	spec->verifier_disable = job->verifier_disable;
 	add_artifacts(spec, &job->artifacts);
 	add_texts(&spec->n_extra_instructions, &spec->extra_instructions, &job->extra_instructions);
-	set_config(cli, job, spec);
+	set_config(job, spec);
 	return set_fleet_flags(cli, spec, err);
 }
 

@@ -43,9 +43,6 @@ bool cli_secrets_add_task(const struct cli *cli, struct cli_submission *submissi
 // Overwrites the values before they are freed.
 void cli_secrets_wipe(Berth__V1__SecretSet *secrets);
 
-// redact.c: replaces sensitive values of every env table in a job's configuration, as Harbor does.
-void cli_config_redact(const struct cli *cli, berth_json *config);
-
 // bundle.c: packs the task at `path` and puts it where the fleet lacks it; fills task->bundle.
 bool cli_bundle_put(
 	struct cli_link *link, const char *path, int64_t size_max, Berth__V1__Task *task, struct berth_error *err);
