@@ -21,7 +21,6 @@ struct loader {
 	yaml_event_t event;
 	bool has_event;
 	const char *name;
-	struct berth_yaml_rules *rules;
 	struct anchor anchors[ANCHORS_MAX];
 	size_t anchors_count;
 	size_t nodes;
@@ -115,8 +114,8 @@ static bool scalar_kind(struct loader *loader, enum berth_yaml_kind *kind)
 	const char *tag = (const char *)loader->event.data.scalar.tag;
 	if (!tag || strcmp(tag, "!") == 0) {
 		bool plain = loader->event.data.scalar.plain_implicit && !tag;
-		*kind = plain ? berth_yaml_resolve(loader->rules, (const char *)loader->event.data.scalar.value,
-					loader->event.data.scalar.length)
+		*kind = plain ? berth_yaml_resolve(
+					(const char *)loader->event.data.scalar.value, loader->event.data.scalar.length)
 		              : BERTH_YAML_TEXT;
 		return true;
 	}
@@ -362,7 +361,6 @@ berth_json *berth_yaml_parse_lines(
 	struct loader *loader = berth_alloc(sizeof *loader);
 	loader->name = name;
 	loader->err = err ? err : &unused;
-	loader->rules = berth_yaml_rules_new();
 	loader->lines = lines ? berth_json_object() : NULL;
 	if (!yaml_parser_initialize(&loader->parser)) {
 		abort();
@@ -382,7 +380,6 @@ berth_json *berth_yaml_parse_lines(
 	}
 	berth_json_free(loader->lines);
 	berth_buf_free(&loader->path);
-	berth_yaml_rules_free(loader->rules);
 	free(loader);
 	return value;
 }

@@ -3,60 +3,112 @@
 
 #include <errno.h>
 #include <math.h>
-#include <regex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "common/base/mem.h"
 
-#define SCALAR_SIZE_MAX 128 // longer plain scalars are text
+#define DIGITS "0123456789"
 
-// YAML 1.1 as PyYAML resolves it: "1e3" without a point is text, "1:30" is base 60, "010" is octal.
-static const char *const patterns[BERTH_YAML_KINDS] = {
-	[BERTH_YAML_NULL] = "^(~|null|Null|NULL|)$",
-	[BERTH_YAML_BOOL] = "^(yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$",
-	[BERTH_YAML_INTEGER] = "^([-+]?0b[01_]+|[-+]?0[0-7_]+|[-+]?(0|[1-9][0-9_]*)|[-+]?0x[0-9a-fA-F_]+"
-			       "|[-+]?[1-9][0-9_]*(:[0-5]?[0-9])+)$",
-	[BERTH_YAML_FLOAT] = "^([-+]?[0-9][0-9_]*\\.[0-9_]*([eE][-+][0-9]+)?|\\.[0-9][0-9_]*([eE][-+][0-9]+)?"
-			     "|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+\\.[0-9_]*|[-+]?\\.(inf|Inf|INF)|\\.(nan|NaN|NAN))$",
-	[BERTH_YAML_MERGE] = "^<<$",
-};
-
-struct berth_yaml_rules {
-	regex_t compiled[BERTH_YAML_KINDS];
-};
-
-struct berth_yaml_rules *berth_yaml_rules_new(void)
+static bool is_word(const char *text, const char *const words[])
 {
-	struct berth_yaml_rules *rules = berth_alloc(sizeof *rules);
-	for (int kind = BERTH_YAML_TEXT + 1; kind < BERTH_YAML_KINDS; kind++) {
-		if (regcomp(&rules->compiled[kind], patterns[kind], REG_EXTENDED | REG_NOSUB) != 0) {
-			abort();
+	for (; *words; words++) {
+		if (strcmp(*words, text) == 0) {
+			return true;
 		}
 	}
-	return rules;
+	return false;
 }
 
-void berth_yaml_rules_free(struct berth_yaml_rules *rules)
+static bool is_digit(char c)
 {
-	for (int kind = BERTH_YAML_TEXT + 1; rules && kind < BERTH_YAML_KINDS; kind++) {
-		regfree(&rules->compiled[kind]);
+	return c >= '0' && c <= '9';
+}
+
+static bool is_all(const char *text, const char *set)
+{
+	size_t length = strspn(text, set);
+	return length > 0 && !text[length];
+}
+
+// After one or more ":59" parts of base 60, or NULL when there is none or a malformed one.
+static const char *skip_sixties(const char *at)
+{
+	if (*at != ':') {
+		return NULL;
 	}
-	free(rules);
+	while (*at == ':') {
+		at++;
+		if (!is_digit(*at)) {
+			return NULL;
+		}
+		at += *at <= '5' && is_digit(at[1]) ? 2 : 1;
+	}
+	return at;
 }
 
-enum berth_yaml_kind berth_yaml_resolve(const struct berth_yaml_rules *rules, const char *text, size_t size)
+// "010" is octal and "1:30" is base 60.
+static bool is_integer(const char *text)
 {
-	if (size > SCALAR_SIZE_MAX || memchr(text, 0, size) || memchr(text, '\n', size)) {
+	const char *at = text + (*text == '-' || *text == '+');
+	if (*at == '0') {
+		return !at[1] || (at[1] == 'b' && is_all(at + 2, "01_")) ||
+		       (at[1] == 'x' && is_all(at + 2, DIGITS "abcdefABCDEF_")) || is_all(at + 1, "01234567_");
+	}
+	if (!is_digit(*at)) {
+		return false;
+	}
+	at += strspn(at, DIGITS "_");
+	const char *end = *at ? skip_sixties(at) : at;
+	return end && !*end;
+}
+
+// Nothing, or an exponent, which must have a sign, up to the end.
+static bool ends_as_float(const char *at)
+{
+	return !*at || ((*at == 'e' || *at == 'E') && (at[1] == '-' || at[1] == '+') && is_all(at + 2, DIGITS));
+}
+
+// A point is a must: "1e3" is text.
+static bool is_float(const char *text)
+{
+	static const char *const infinities[] = {".inf", ".Inf", ".INF", NULL};
+	static const char *const nans[] = {".nan", ".NaN", ".NAN", NULL};
+	const char *at = text + (*text == '-' || *text == '+');
+	if (is_word(at, infinities) || is_word(text, nans)) {
+		return true;
+	}
+	if (*text == '.' && is_digit(text[1])) {
+		return ends_as_float(text + 1 + strspn(text + 1, DIGITS "_"));
+	}
+	if (!is_digit(*at)) {
+		return false;
+	}
+	at += strspn(at, DIGITS "_");
+	const char *after = skip_sixties(at);
+	const char *point = after ? after : at;
+	if (*point != '.') {
+		return false;
+	}
+	const char *end = point + 1 + strspn(point + 1, DIGITS "_");
+	return after ? !*end : ends_as_float(end);
+}
+
+enum berth_yaml_kind berth_yaml_resolve(const char *text, size_t size)
+{
+	static const char *const nulls[] = {"", "~", "null", "Null", "NULL", NULL};
+	static const char *const booleans[] = {"yes", "Yes", "YES", "no", "No", "NO", "true", "True", "TRUE", "false",
+		"False", "FALSE", "on", "On", "ON", "off", "Off", "OFF", NULL};
+	if (memchr(text, 0, size)) {
 		return BERTH_YAML_TEXT;
 	}
-	for (int kind = BERTH_YAML_TEXT + 1; kind < BERTH_YAML_KINDS; kind++) {
-		if (regexec(&rules->compiled[kind], text, 0, NULL, 0) == 0) {
-			return (enum berth_yaml_kind)kind;
-		}
-	}
-	return BERTH_YAML_TEXT;
+	return is_word(text, nulls)      ? BERTH_YAML_NULL
+	       : is_word(text, booleans) ? BERTH_YAML_BOOL
+	       : is_integer(text)        ? BERTH_YAML_INTEGER
+	       : is_float(text)          ? BERTH_YAML_FLOAT
+	       : strcmp(text, "<<") == 0 ? BERTH_YAML_MERGE
+	                                 : BERTH_YAML_TEXT;
 }
 
 // Base 60 parts after the first, as "1:30:00".

@@ -18,11 +18,7 @@ enum berth_yaml_kind {
 	BERTH_YAML_KINDS,
 };
 
-struct berth_yaml_rules;
-struct berth_yaml_rules *berth_yaml_rules_new(void);
-void berth_yaml_rules_free(struct berth_yaml_rules *rules);
-
 // The kind of a plain scalar without a tag.
-enum berth_yaml_kind berth_yaml_resolve(const struct berth_yaml_rules *rules, const char *text, size_t size);
+enum berth_yaml_kind berth_yaml_resolve(const char *text, size_t size);
 // The value of `text` as `kind`; NULL when it is none, with the reason (no place) in err.
 berth_json *berth_yaml_scalar(enum berth_yaml_kind kind, const char *text, size_t size, struct berth_error *err);

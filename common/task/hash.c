@@ -21,7 +21,7 @@ struct ancestor {
 static bool folder_digest(const char *path, const struct ancestor *self, bool *empty, struct berth_digest *digest,
 	struct berth_error *err);
 
-// The descriptor of one entry, or *text NULL for what does not count.
+// Appends the descriptor of one entry; *counts is false for a folder with nothing in it that counts.
 static bool describe(const char *path, const struct berth_tree_entry *entry, const struct ancestor *parent,
 	struct berth_buf *text, bool *counts, struct berth_error *err)
 {

@@ -42,6 +42,12 @@ static void types_keep_their_kind(void **state)
 		"\"o\": \"1979-05-27T07:32:00Z\", \"n\": \"nan\", \"p\": \"-inf\", \"a\": [1, \"x\", [2.5]]}");
 }
 
+static void letters_of_other_scripts_may_follow_a_line_end_in_a_string(void **state)
+{
+	(void)state;
+	assert_tree("s = \"\"\"a \\\n \xc3\xa9\"\"\"\n# \xe2\x9a\x93\n", "{\"s\": \"a \xc3\xa9\"}");
+}
+
 static void each_key_has_its_line(void **state)
 {
 	(void)state;
@@ -67,7 +73,8 @@ static void errors_name_file_line_and_column(void **state)
 	} rows[] = {{"a = 1\nb = \n", "task.toml:2:"}, {"a = 1\na = 2\n", "task.toml:2:"}, {"[x\n", "task.toml:1:"},
 		{"a = \"\xff\"\n", "task.toml:1:"}, {"\n\n\"a\\u0000b\" = 1\n", "task.toml:3:"},
 		{"a = 99999999999999999999\n", "task.toml:1:"},
-		{"a = 1\n[`a.b]\nc = 2\n", "task.toml:2:1: a malformed key"}, {"[a.`b]\n", "task.toml:1:"}};
+		{"a = 1\n[`a.b]\nc = 2\n", "task.toml:2:1: a malformed key"}, {"a = 1 \xc3\xa9\n", "task.toml:1:"},
+		{"[a.`b]\n", "task.toml:1:"}};
 	for (size_t i = 0; i < BERTH_COUNT(rows); i++) {
 		struct berth_error err;
 		assert_fails(berth_toml_parse(rows[i].text, strlen(rows[i].text), "task.toml", &err), err,
@@ -103,6 +110,7 @@ static void nesting_is_refused_before_it_is_parsed(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(keys_come_in_source_order),
 	cmocka_unit_test(types_keep_their_kind),
+	cmocka_unit_test(letters_of_other_scripts_may_follow_a_line_end_in_a_string),
 	cmocka_unit_test(each_key_has_its_line),
 	cmocka_unit_test(errors_name_file_line_and_column),
 	cmocka_unit_test(nesting_is_refused_before_it_is_parsed),

@@ -23,6 +23,9 @@ static void plain_scalars_follow_yaml_1_1(void **state)
 	assert_tree("[1e3, 09, 1.0e3, '1', \"2\", 1.2.3, 2026-01-02]",
 		"[\"1e3\", \"09\", \"1.0e3\", \"1\", \"2\", \"1.2.3\", \"2026-01-02\"]");
 	assert_tree("[yes, No, TRUE, off, y, n, tRUE]", "[true, false, true, false, \"y\", \"n\", \"tRUE\"]");
+	assert_tree("[0b, 0x, 1:60, 1:6:07, 1:5.5:1, .5e+3, 1.5e3, +.5, -.inf1, 0_1, 1_:2, +1:00, 08.5, ...]",
+		"[\"0b\", \"0x\", \"1:60\", 3967, \"1:5.5:1\", 500.0, \"1.5e3\", \"+.5\", \"-.inf1\", 1, 62, 60, 8.5, "
+	        "\"...\"]");
 	assert_tree("a: ~\nb: null\nc:\nd: Null\ne: 'null'\n",
 		"{\"a\": null, \"b\": null, \"c\": null, \"d\": null, \"e\": \"null\"}");
 }
