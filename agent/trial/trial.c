@@ -177,7 +177,6 @@ static void end_leases(struct trial *trial)
 static bool run_verifier(struct trial *trial, const char *folder, struct trial_failure *failure)
 {
 	trial->result->verifier = trial_phase_begin(trial, "verifier");
-	berth_proto_set_string(&trial->result->verifier_environment_mode, "shared");
 	// The first exception stays the trial's, and a verifier that fails for the infrastructure still outranks it.
 	struct trial_failure verdict = {0};
 	bool good = trial_verify(trial, NULL, folder, &trial->rewards, &verdict);

@@ -8,6 +8,7 @@
 #include "agent/trial/internal.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
+#include "common/codec/proto.h"
 
 #define SALVAGE_MS 30000
 
@@ -145,6 +146,7 @@ bool trial_verify(struct trial *trial, const struct berth_task_step *step, const
 	if (!verifier_env(trial, step, &env, failure)) {
 		return false;
 	}
+	berth_proto_set_string(&trial->result->verifier_environment_mode, "shared");
 	bool immediate = false;
 	double timeout_sec = verifier_timeout(trial, step, &immediate);
 	struct berth_until until = trial_until(trial, timeout_sec, immediate);

@@ -126,7 +126,7 @@ static bool wait_until_it_runs(struct local *local, const char *id, struct berth
 		}
 		if (strcmp(container->status, "running") != 0) {
 			return berth_fail(err, BERTH_ERROR_INVALID,
-				"the container ended at once with exit code %d: its ENTRYPOINT must run the command "
+				"the container exited at once with exit code %d: its ENTRYPOINT must run the command "
 				"that it is given",
 				container->exit_code);
 		}

@@ -129,12 +129,11 @@ static bool find_key(struct build *build, struct berth_error *err)
 // Someone else's image under our tag is not ours to use; the full key in its label tells.
 static bool is_ours(const struct berth_docker_image *image, const char *key)
 {
-	for (size_t i = 0; i < image->labels_count; i++) {
-		if (strcmp(image->labels[i].key, BERTH_LABEL_BUILD) == 0) {
-			return strcmp(image->labels[i].value, key) == 0;
-		}
-	}
-	return false;
+	berth_json *labels = berth_json_parse(image->labels_json, strlen(image->labels_json), "labels", NULL);
+	const char *value = berth_json_get_string(labels, BERTH_LABEL_BUILD);
+	bool ours = value && strcmp(value, key) == 0;
+	berth_json_free(labels);
+	return ours;
 }
 
 static bool send_build(struct build *build, struct berth_until until, struct berth_error *err)
