@@ -22,3 +22,5 @@ bool berth_x509_issue(const char *authority, const char *authority_key, const ui
 	struct berth_error *err);
 // Hex SHA-256 of the certificate's DER, as principals carry it.
 bool berth_x509_fingerprint(const char *certificate, char text[static 65], struct berth_error *err);
+// The SPIFFE id of a certificate: its only URI SAN; the caller frees.
+bool berth_x509_spiffe_id(const char *certificate, char **id, struct berth_error *err);
