@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A daemon that hangs, dies, lies or is out of something: a small server that speaks as much of the Engine's API as
 // each test needs, and then misbehaves.
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +20,53 @@ struct daemon {
 	struct berth_docker *docker;
 	const char *api, *version;
 	// What a request that is not part of the greeting gets; the first row whose target is part of it counts.
+	pthread_mutex_t lock; // guards replies and cancel
 	struct reply {
 		const char *target;
 		bool (*answer)(struct test_request *request);
 	} replies[8];
-	atomic_int creates;
+	struct berth_cancel *cancel; // fired by the daemon that hangs: the client has asked, and waits
+	atomic_int creates, starts;
 };
+
+static struct daemon *current;
+
+static struct reply find_reply(struct daemon *daemon, const char *target)
+{
+	struct reply found = {0};
+	pthread_mutex_lock(&daemon->lock);
+	for (size_t i = 0; !found.target && i < BERTH_COUNT(daemon->replies) && daemon->replies[i].target; i++) {
+		if (strstr(target, daemon->replies[i].target)) {
+			found = daemon->replies[i];
+		}
+	}
+	pthread_mutex_unlock(&daemon->lock);
+	return found;
+}
+
+static void set_replies(struct daemon *daemon, const struct reply *replies, size_t count)
+{
+	pthread_mutex_lock(&daemon->lock);
+	memset(daemon->replies, 0, sizeof daemon->replies);
+	memcpy(daemon->replies, replies, count * sizeof *replies);
+	pthread_mutex_unlock(&daemon->lock);
+}
+
+static void set_reply(struct daemon *daemon, const char *target, bool (*answer)(struct test_request *request))
+{
+	struct reply reply = {target, answer};
+	set_replies(daemon, &reply, 1);
+}
+
+// An `until` of a minute under a token that no one has fired yet.
+static struct berth_until until_it_hangs(struct daemon *daemon)
+{
+	pthread_mutex_lock(&daemon->lock);
+	berth_cancel_free(daemon->cancel);
+	daemon->cancel = berth_cancel_new(NULL);
+	pthread_mutex_unlock(&daemon->lock);
+	return berth_within_ms(60000, daemon->cancel);
+}
 
 static bool handle(void *context, struct test_request *request)
 {
@@ -40,10 +82,9 @@ static bool handle(void *context, struct test_request *request)
 	if (strstr(request->target, "/containers/create")) {
 		daemon->creates++;
 	}
-	for (size_t i = 0; i < BERTH_COUNT(daemon->replies) && daemon->replies[i].target; i++) {
-		if (strstr(request->target, daemon->replies[i].target)) {
-			return daemon->replies[i].answer(request);
-		}
+	struct reply reply = find_reply(daemon, request->target);
+	if (reply.target) {
+		return reply.answer(request);
 	}
 	return test_answer(request, 404, "{\"message\":\"page not found\"}");
 }
@@ -56,6 +97,8 @@ static int setup(void **state)
 		return -1;
 	}
 	daemon->socket = berth_format("%s/s", folder);
+	current = daemon;
+	pthread_mutex_init(&daemon->lock, NULL);
 	daemon->api = "1.41";
 	daemon->version = "20.10.24";
 	daemon->server = test_server_unix(daemon->socket, handle, daemon);
@@ -72,6 +115,8 @@ static int teardown(void **state)
 	if (daemon->server) {
 		test_server_stop(daemon->server);
 	}
+	berth_cancel_free(daemon->cancel);
+	pthread_mutex_destroy(&daemon->lock);
 	free(daemon->socket);
 	free(daemon);
 	return 0;
@@ -99,6 +144,12 @@ static struct berth_docker *open_docker(struct daemon *daemon)
 // --- answers ---
 static bool hang(struct test_request *request)
 {
+	test_request_drain(request);
+	pthread_mutex_lock(&current->lock);
+	if (current->cancel) {
+		berth_cancel_fire(current->cancel);
+	}
+	pthread_mutex_unlock(&current->lock);
 	test_server_hang(request);
 	return false;
 }
@@ -165,16 +216,16 @@ static void every_fault_of_a_create_has_its_code_and_is_sent_once(void **state)
 		{say_text_500, BERTH_ERROR_INTERNAL, "no JSON"}, {say_html, BERTH_ERROR_INTERNAL, "no JSON"},
 		{say_empty_object, BERTH_ERROR_INTERNAL, "no id"}, {cut_body, BERTH_ERROR_IO, "c1"},
 		{die, BERTH_ERROR_IO, "c1"}, {no_space, BERTH_ERROR_EXHAUSTED, "no space left"},
-		{hang, BERTH_ERROR_TIMEOUT, "c1"}};
+		{hang, BERTH_ERROR_CANCELLED, "c1"}};
 	struct berth_docker *docker = open_docker(daemon);
 	struct berth_docker_create create = {.name = "c1", .image = "i"};
 	for (size_t i = 0; i < BERTH_COUNT(rows); i++) {
-		daemon->replies[0] = (struct reply){"/containers/create", rows[i].answer};
+		set_reply(daemon, "/containers/create", rows[i].answer);
 		daemon->creates = 0;
 		char *id;
 		bool sent = false;
 		struct berth_error err = {0};
-		struct berth_until until = rows[i].answer == hang ? berth_within_ms(100, NULL) : soon();
+		struct berth_until until = until_it_hangs(daemon);
 		assert_fails(berth_docker_container_create(docker, &create, &id, &sent, until, &err), err, rows[i].code,
 			rows[i].part);
 		assert_true(sent);
@@ -210,7 +261,7 @@ static void address_pools_that_are_used_up_are_exhausted(void **state)
 {
 	struct daemon *daemon = *state;
 	struct berth_docker *docker = open_docker(daemon);
-	daemon->replies[0] = (struct reply){"/networks/create", no_pool};
+	set_reply(daemon, "/networks/create", no_pool);
 	struct berth_docker_network network = {.name = "n1"};
 	char *id;
 	struct berth_error err = {0};
@@ -222,7 +273,7 @@ static void values_of_odd_types_are_taken_for_missing(void **state)
 {
 	struct daemon *daemon = *state;
 	struct berth_docker *docker = open_docker(daemon);
-	daemon->replies[0] = (struct reply){"", say_odd_types};
+	set_reply(daemon, "", say_odd_types);
 	struct berth_error err = {0};
 	BERTH_AUTO(berth_docker_container_free) struct berth_docker_container container;
 	BERTH_AUTO(berth_docker_image_free) struct berth_docker_image image;
@@ -253,7 +304,7 @@ static void the_api_version_is_the_daemons_within_what_is_known(void **state)
 	struct daemon *daemon = *state;
 	static const char *const versions[][2] = {
 		{"1.41", "/v1.41/info"}, {"1.43", "/v1.43/info"}, {"1.99", "/v1.47/info"}};
-	daemon->replies[0] = (struct reply){"/info", say_version};
+	set_reply(daemon, "/info", say_version);
 	for (size_t i = 0; i < BERTH_COUNT(versions); i++) {
 		daemon->api = versions[i][0];
 		struct berth_docker_info info;
@@ -306,15 +357,15 @@ static void a_build_that_breaks_off_is_never_a_success(void **state)
 	static const struct row rows[] = {{build_dies, BERTH_ERROR_IO, "t:1"},
 		{build_ends_early, BERTH_ERROR_IO, "t:1"}, {build_fails_and_dies, BERTH_ERROR_INVALID, "exit code 4"},
 		{build_refuses, BERTH_ERROR_INVALID, "parse error"}, {say_500, BERTH_ERROR_INTERNAL, "something broke"},
-		{hang, BERTH_ERROR_TIMEOUT, "t:1"}};
+		{hang, BERTH_ERROR_CANCELLED, "t:1"}};
 	struct berth_docker *docker = open_docker(daemon);
 	for (size_t i = 0; i < BERTH_COUNT(rows); i++) {
-		daemon->replies[0] = (struct reply){"/build", rows[i].answer};
+		set_reply(daemon, "/build", rows[i].answer);
 		struct berth_memory rest = {(const uint8_t *)"", 0};
 		struct berth_docker_build build = {.tag = "t:1", .context = berth_source_memory(&rest)};
 		char *id;
 		struct berth_error err = {0};
-		struct berth_until until = rows[i].answer == hang ? berth_within_ms(100, NULL) : soon();
+		struct berth_until until = until_it_hangs(daemon);
 		assert_fails(
 			berth_docker_image_build(docker, &build, &id, until, &err), err, rows[i].code, rows[i].part);
 		assert_null(id);
@@ -351,11 +402,15 @@ static bool top_shows_a_zombie(struct test_request *request)
 		"[\"4243\",\"4242\",\"Z\",\"[agent] <defunct>\"]]}");
 }
 
-// The stream of an exec up to its gate: the session's line, then the newline that opens it.
+// The stream of an exec up to its gate: the session's line, then the newline that opens it. Every later exec is the
+// killer, which ends at once.
 static bool gate(struct test_request *request)
 {
 	test_request_drain(request);
 	test_send_text(request, "HTTP/1.1 101 UPGRADED\r\n\r\n");
+	if (current->starts++ > 0) {
+		return false;
+	}
 	test_send(request,
 		"\1\0\0\0\0\0\0\3"
 		"42\n",
@@ -366,10 +421,7 @@ static bool gate(struct test_request *request)
 
 static bool start_then_hang(struct test_request *request)
 {
-	if (gate(request)) {
-		test_server_hang(request);
-	}
-	return false;
+	return gate(request) && hang(request);
 }
 
 static bool start_then_die(struct test_request *request)
@@ -391,16 +443,16 @@ static bool start_mute(struct test_request *request)
 {
 	test_request_drain(request);
 	test_send_text(request, "HTTP/1.1 101 UPGRADED\r\n\r\n");
-	test_server_hang(request);
-	return false;
+	return hang(request);
 }
 
-static bool run(struct daemon *daemon, int64_t ms, int64_t kill_ms, struct berth_error *err)
+static bool run(struct daemon *daemon, struct berth_until until, int64_t kill_ms, struct berth_error *err)
 {
 	const char *argv[] = {"true", NULL};
 	struct berth_docker_exec exec = {.argv = argv, .kill_ms = kill_ms};
 	int exit_code = -1;
-	return berth_docker_exec(daemon->docker, "box", &exec, &exit_code, berth_within_ms(ms, NULL), err);
+	daemon->starts = 0;
+	return berth_docker_exec(daemon->docker, "box", &exec, &exit_code, until, err);
 }
 
 static void set_exec(struct daemon *daemon, bool (*start)(struct test_request *request),
@@ -408,7 +460,7 @@ static void set_exec(struct daemon *daemon, bool (*start)(struct test_request *r
 {
 	const struct reply replies[] = {{"/containers/box/exec", exec_created}, {"/exec/e1/start", start},
 		{"/exec/e1/json", inspect}, {"/containers/box/top", top}};
-	memcpy(daemon->replies, replies, sizeof replies);
+	set_replies(daemon, replies, BERTH_COUNT(replies));
 }
 
 static void an_exec_that_cannot_be_proven_dead_is_internal(void **state)
@@ -417,23 +469,23 @@ static void an_exec_that_cannot_be_proven_dead_is_internal(void **state)
 	open_docker(daemon);
 	struct berth_error err = {0};
 	set_exec(daemon, start_then_hang, exec_runs, top_shows_it);
-	assert_fails(run(daemon, 300, 300, &err), err, BERTH_ERROR_INTERNAL, "could not prove");
-	assert_non_null(strstr(err.message, "timed out"));
+	assert_fails(run(daemon, until_it_hangs(daemon), 300, &err), err, BERTH_ERROR_INTERNAL, "could not prove");
+	assert_non_null(strstr(err.message, "was cancelled"));
 	set_exec(daemon, start_then_hang, exec_runs, hang);
-	assert_fails(run(daemon, 300, 300, &err), err, BERTH_ERROR_INTERNAL, "could not prove");
+	assert_fails(run(daemon, until_it_hangs(daemon), 300, &err), err, BERTH_ERROR_INTERNAL, "could not prove");
 	set_exec(daemon, start_mute, exec_runs, hang);
-	assert_fails(run(daemon, 300, 300, &err), err, BERTH_ERROR_INTERNAL, "could not prove");
+	assert_fails(run(daemon, until_it_hangs(daemon), 300, &err), err, BERTH_ERROR_INTERNAL, "could not prove");
 }
 
-static void an_exec_whose_session_is_gone_is_a_timeout(void **state)
+static void an_exec_whose_session_is_gone_ended_as_it_was_asked_to(void **state)
 {
 	struct daemon *daemon = *state;
 	open_docker(daemon);
 	struct berth_error err = {0};
 	set_exec(daemon, start_then_hang, exec_runs, top_shows_a_zombie);
-	assert_fails(run(daemon, 300, 500, &err), err, BERTH_ERROR_TIMEOUT, "box");
+	assert_fails(run(daemon, until_it_hangs(daemon), 60000, &err), err, BERTH_ERROR_CANCELLED, "box");
 	set_exec(daemon, start_mute, exec_over, hang);
-	assert_fails(run(daemon, 300, 500, &err), err, BERTH_ERROR_TIMEOUT, "box");
+	assert_fails(run(daemon, until_it_hangs(daemon), 60000, &err), err, BERTH_ERROR_CANCELLED, "box");
 }
 
 static void garbage_in_the_output_ends_the_exec(void **state)
@@ -442,7 +494,7 @@ static void garbage_in_the_output_ends_the_exec(void **state)
 	open_docker(daemon);
 	struct berth_error err = {0};
 	set_exec(daemon, start_then_garbage, exec_runs, top_shows_a_zombie);
-	assert_fails(run(daemon, 60000, 500, &err), err, BERTH_ERROR_IO, "no frame");
+	assert_fails(run(daemon, soon(), 60000, &err), err, BERTH_ERROR_IO, "no frame");
 }
 
 static void a_stream_that_is_cut_is_settled_by_inspection(void **state)
@@ -452,26 +504,24 @@ static void a_stream_that_is_cut_is_settled_by_inspection(void **state)
 	struct berth_error err = {0};
 	// Still running, says the daemon: waited for until the deadline, then killed without proof.
 	set_exec(daemon, start_then_die, exec_runs, top_shows_it);
-	assert_fails(run(daemon, 500, 300, &err), err, BERTH_ERROR_INTERNAL, "could not prove");
+	assert_fails(run(daemon, berth_within_ms(3000, NULL), 300, &err), err, BERTH_ERROR_INTERNAL, "could not prove");
 	// The daemon has lost it, and the container with it.
-	set_exec(daemon, start_then_die, exec_runs, say_500);
-	daemon->replies[2].target = "nothing";
-	daemon->replies[3].target = "nothing";
-	assert_fails(run(daemon, 500, 300, &err), err, BERTH_ERROR_NOT_FOUND, "page not found");
+	struct reply replies[] = {{"/containers/box/exec", exec_created}, {"/exec/e1/start", start_then_die}};
+	set_replies(daemon, replies, BERTH_COUNT(replies));
+	assert_fails(run(daemon, soon(), 60000, &err), err, BERTH_ERROR_NOT_FOUND, "page not found");
 }
 
-static void a_daemon_that_hangs_before_anything_started_costs_the_deadline(void **state)
+static void a_daemon_that_hangs_before_anything_started_costs_no_more(void **state)
 {
 	struct daemon *daemon = *state;
 	open_docker(daemon);
 	struct berth_error err = {0};
-	daemon->replies[0] = (struct reply){"/containers/box/exec", hang};
-	assert_fails(run(daemon, 100, 60000, &err), err, BERTH_ERROR_TIMEOUT, "box");
-	daemon->replies[0].answer = say_500;
-	assert_fails(run(daemon, 60000, 60000, &err), err, BERTH_ERROR_INTERNAL, "something broke");
-	daemon->replies[0].answer = exec_created;
-	daemon->replies[1] = (struct reply){"/exec/e1/start", say_500};
-	assert_fails(run(daemon, 60000, 60000, &err), err, BERTH_ERROR_INTERNAL, "something broke");
+	set_reply(daemon, "/containers/box/exec", hang);
+	assert_fails(run(daemon, until_it_hangs(daemon), 60000, &err), err, BERTH_ERROR_CANCELLED, "box");
+	set_reply(daemon, "/containers/box/exec", say_500);
+	assert_fails(run(daemon, soon(), 60000, &err), err, BERTH_ERROR_INTERNAL, "something broke");
+	set_exec(daemon, say_500, exec_runs, hang);
+	assert_fails(run(daemon, soon(), 60000, &err), err, BERTH_ERROR_INTERNAL, "something broke");
 }
 
 #define with_daemon(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -484,10 +534,10 @@ static const struct CMUnitTest tests[] = {
 	with_daemon(the_api_version_is_the_daemons_within_what_is_known),
 	with_daemon(a_build_that_breaks_off_is_never_a_success),
 	with_daemon(an_exec_that_cannot_be_proven_dead_is_internal),
-	with_daemon(an_exec_whose_session_is_gone_is_a_timeout),
+	with_daemon(an_exec_whose_session_is_gone_ended_as_it_was_asked_to),
 	with_daemon(garbage_in_the_output_ends_the_exec),
 	with_daemon(a_stream_that_is_cut_is_settled_by_inspection),
-	with_daemon(a_daemon_that_hangs_before_anything_started_costs_the_deadline),
+	with_daemon(a_daemon_that_hangs_before_anything_started_costs_no_more),
 };
 
 BERTH_TEST_MAIN(tests)
