@@ -15,7 +15,7 @@ struct berth_hijack_head {
 	int status;
 	bool chunked;
 	int64_t content_length; // -1 when not given
-	size_t size;		// of the head, with the empty line
+	size_t size;            // of the head, with the empty line
 };
 
 enum berth_hijack_parse { BERTH_HIJACK_MORE, BERTH_HIJACK_HEAD, BERTH_HIJACK_BAD };

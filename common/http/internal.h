@@ -13,7 +13,7 @@
 #include "common/http/http.h"
 
 // Each way has two buffers that change places, one for each side.
-#define BERTH_HTTP_HALF_SIZE	   (BERTH_HTTP_BUFFER_SIZE / 2)
+#define BERTH_HTTP_HALF_SIZE       (BERTH_HTTP_BUFFER_SIZE / 2)
 #define BERTH_HTTP_CONNECTIONS_MAX 64
 
 struct transfer {
@@ -23,10 +23,10 @@ struct transfer {
 	pthread_cond_t changed;
 
 	struct berth_buf in; // body bytes that the caller has not taken
-	bool in_paused;	     // curl holds bytes back: `in` is full
+	bool in_paused;      // curl holds bytes back: `in` is full
 	struct berth_buf out;
 	size_t out_sent;       // of `out`
-	bool out_ended;	       // nothing follows `out`
+	bool out_ended;        // nothing follows `out`
 	bool out_paused;       // curl waits for more of `out`
 	struct berth_buf head; // header lines of the last answer
 	bool head_too_large;
