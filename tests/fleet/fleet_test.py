@@ -2,8 +2,14 @@
 """The whole suite in its order: what is quick and basic comes first."""
 import sys
 
-import line_test  # noqa: F401  (each registers its tests)
 import runner
+
+# Each registers its tests.
+import line_test  # noqa: F401
+import job_test  # noqa: F401
+import crash_test  # noqa: F401
+import network_test  # noqa: F401
+import input_test  # noqa: F401
 
 if __name__ == "__main__":
     sys.exit(runner.main())

@@ -5,6 +5,7 @@ Host c is the coordinator's, w is a twin's with the same address, a1 a2 a3 run a
 the world's root folder in its environment or its name, so that `sweep` finds all of it again, also after a crash.
 """
 import concurrent.futures
+import glob
 import http.client
 import json
 import os
@@ -240,12 +241,11 @@ class Engine:
                       bound=ENGINE_SECONDS)
 
     def prepare(self):
-        self.start()
         run([self.world.deploy("base-image.sh")] + BASE_TAGS, bound=300, env=dict(self.world.environment, DOCKER_HOST=self.url))
 
-    def stop(self):
-        self.signal(signal.SIGCONT)
-        self.host.run(self.world.deploy("test-engine.sh"), "stop", self.folder, env=self.world.environment, bound=90)
+    def kill(self):
+        """As a daemon that crashes: with its containers, as live restore is off."""
+        end_engine(self.folder)
 
     def pid(self):
         with open(os.path.join(self.folder, "dockerd.pid")) as file:
@@ -296,7 +296,7 @@ class World:
             self.environment["BERTH_CACHE"] = os.environ["BERTH_CACHE"]
         # Outlives this process and sweeps when it could not.
         self.guard = subprocess.Popen(
-            [sys.executable, os.path.abspath(__file__), "guard", self.root, source], stdin=subprocess.PIPE,
+            [sys.executable, os.path.abspath(__file__), "guard", self.root], stdin=subprocess.PIPE,
             start_new_session=True, env={"PATH": PATH})
 
     def deploy(self, script):
@@ -311,6 +311,7 @@ class World:
 
     def start_engines(self):
         self.engines = [Engine(self, host) for host in self.agents]
+        at_once([engine.start for engine in self.engines])
         self.engines[0].prepare()  # makes the base image's tar when it is not cached
         at_once([engine.prepare for engine in self.engines[1:]])
 
@@ -328,7 +329,7 @@ class World:
         at_once([engine.clear for engine in self.engines])
 
     def close(self):
-        left = sweep(self.root, self.source)
+        left = sweep(self.root)
         self.guard.stdin.close()
         self.guard.wait()
         return left
@@ -357,23 +358,47 @@ def kill_marked(root, only=lambda program: True):
             pass
 
 
-def stop_engine(folder, namespace, source):
+def end(pid, seconds):
+    """SIGTERM, then SIGKILL, until the process is gone or a zombie."""
+    for number, bound in ((signal.SIGCONT, 0), (signal.SIGTERM, seconds), (signal.SIGKILL, 10)):
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            return
+        limit = time.monotonic() + bound
+        while time.monotonic() < limit:
+            try:
+                with open("/proc/%d/stat" % pid) as stat:
+                    if stat.read().rsplit(")", 1)[1].split()[0] == "Z":
+                        return
+            except OSError:
+                return
+            time.sleep(0.05)
+
+
+def end_engine(folder):
+    """dockerd, then what it may have left: first processes of containers, which carry no mark, before their shims."""
     try:
         with open(os.path.join(folder, "dockerd.pid")) as file:
-            os.kill(int(file.read()), signal.SIGCONT)
+            pid = int(file.read())
+        with open("/proc/%d/cmdline" % pid) as file:
+            if folder + "/dockerd.pid" in file.read():
+                end(pid, 3)
     except (OSError, ValueError):
         pass
-    enter = ["nsenter", "--net=/run/netns/" + namespace] if os.path.exists("/run/netns/" + namespace) else []
-    subprocess.run(enter + [os.path.join(source, "deploy/test-engine.sh"), "stop", folder], stdout=subprocess.DEVNULL,
-                   stderr=subprocess.DEVNULL, env={"PATH": PATH}, timeout=120)
+    for path in glob.glob(folder + "/exec/containerd/daemon/io.containerd.runtime.v2.task/*/*/init.pid"):
+        try:
+            with open(path) as file:
+                end(int(file.read()), 0)
+        except (OSError, ValueError):
+            pass
 
 
-def sweep(root, source):
+def sweep(root):
     """Ends and removes all that belongs to the world at `root`; returns what could not be removed, as texts."""
     name = os.path.basename(root)
     kill_marked(root, lambda program: program.startswith(("berth", "relay")))
-    at_once([lambda folder=host: stop_engine(os.path.join(root, folder), "%s-%s" % (name, folder), source)
-             for host in ("a1", "a2", "a3") if os.path.isdir(os.path.join(root, host))])
+    at_once([lambda host=host: end_engine(os.path.join(root, host)) for host in ("a1", "a2", "a3")])
     kill_marked(root)
     with open("/proc/self/mounts") as mounts:
         points = [line.split()[1] for line in mounts]
@@ -395,14 +420,14 @@ def sweep(root, source):
     return left
 
 
-def guard(root, source):
+def guard(root):
     """Waits until whoever holds the other end of standard input is gone."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     sys.stdin.read()
     if os.path.exists(root):
-        sweep(root, source)
+        sweep(root)
 
 
 if __name__ == "__main__" and sys.argv[1] == "guard":
-    guard(sys.argv[2], sys.argv[3])
+    guard(sys.argv[2])
