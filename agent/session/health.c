@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether this host can take trials, told with every heartbeat.
 #include <stdlib.h>
+#include <string.h>
 
 #include "agent/session/session_internal.h"
 #include "common/base/file.h"
@@ -36,7 +37,10 @@ void session_check_host(struct session *session)
 		free(trouble);
 		return;
 	}
-	if (trouble) {
+	bool news = trouble && (!session->trouble || strcmp(session->trouble, trouble) != 0);
+	free(session->trouble);
+	session->trouble = berth_strdup(trouble);
+	if (news) {
 		berth_log_warn("no new trials", "trouble=%s", berth_log_quote(trouble));
 	}
 	session_post(&session->queue, (struct session_event){.kind = SESSION_CONDITION,

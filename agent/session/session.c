@@ -264,6 +264,7 @@ static void free_session(struct session *session)
 	pthread_mutex_destroy(&session->lock);
 	free(session->facts.daemon_id);
 	free(session->facts.platform);
+	free(session->trouble);
 	free(session->spool);
 	free(session->work);
 	free(session);

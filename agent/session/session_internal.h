@@ -96,6 +96,8 @@ struct session {
 
 	atomic_int_least64_t silence_ms; // how long a stream may say nothing
 	atomic_bool welcomed;            // on the stream that is up
+	char *trouble;                   // that was logged last; the health thread's
+
 	pthread_t driver, streamer, health, sweeper;
 };
 

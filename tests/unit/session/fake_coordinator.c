@@ -119,6 +119,7 @@ static void on_hello(struct fake *fake, const Berth__V1__Hello *hello)
 		if (restarted && !trial->accepted && !has && (trial->sent || trial->listed)) {
 			trial->generation++; // that run is lost
 		}
+		fake->kept += restarted && has;
 		trial->listed = has;
 		trial->sent = has;
 	}

@@ -58,6 +58,7 @@ struct fake {
 	uint64_t head;
 	unsigned hellos, sessions_ended, heartbeats, gets, puts, reports, repeats;
 	uint64_t gets_from; // greatest offset that was asked for
+	unsigned kept;      // trials that a new life of an agent still had a result of
 	unsigned faults;    // what an agent must never do
 	char fault[512];    // the first of them
 	Berth__V1__Hello *hello;
