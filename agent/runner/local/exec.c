@@ -65,6 +65,7 @@ struct watch {
 	const struct berth_environment *environment;
 	struct local_cgroup cgroup;
 	int64_t session;
+	bool opened; // the command's process exists
 };
 
 static bool open_gate(void *context, int64_t pid, int64_t session, struct berth_error *err)
@@ -72,6 +73,7 @@ static bool open_gate(void *context, int64_t pid, int64_t session, struct berth_
 	(void)err;
 	struct watch *watch = context;
 	watch->session = session;
+	watch->opened = true;
 	if (!watch->environment->local->foreign_cgroups) {
 		local_cgroup_enter(&watch->cgroup, watch->environment->id, pid);
 	}
@@ -125,6 +127,10 @@ static bool exec_and_end(struct berth_environment *environment, const struct ber
 	}
 	struct berth_error failure = {0};
 	bool good = run(environment, exec, &gate, *marks.mark ? marks.mark : NULL, &end->exit_code, until, &failure);
+	if (!watch.opened) {
+		end->leftovers = "none"; // it could not start: no such user or folder
+		return good || berth_fail(err, failure.code, "%s", failure.message);
+	}
 	if (!watch.cgroup.folder && !*marks.mark) {
 		return berth_fail(err, good ? BERTH_ERROR_INTERNAL : failure.code, "%s",
 			good ? "the command could not be put into a group of its own" : failure.message);

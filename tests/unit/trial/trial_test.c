@@ -159,6 +159,7 @@ static char *make_task(const char *toml)
 	put_text(folder, "instruction.md", "Do it.\n");
 	put_text(folder, "environment/Dockerfile", "FROM scratch\n");
 	put_text(folder, "tests/test.sh", "#!/bin/bash\n");
+	put_text(folder, "tests/test.bat", "exit\n");
 	put_text(folder, "solution/solve.sh", "#!/bin/bash\n");
 	return folder;
 }
