@@ -119,7 +119,11 @@ bool trial_agent_run(struct trial *trial, const struct berth_task_step *step, co
 	} else if (strcmp(trial->agent->name, "oracle") == 0) {
 		good = run_oracle(trial, step, &exit_code, until, timeout_sec, failure);
 	}
-	trial_log(trial, good ? "agent: ended with exit code %d" : "agent: did not end by itself (%d)", exit_code);
+	if (good) {
+		trial_log(trial, "agent: ended with exit code %d", exit_code);
+	} else {
+		trial_log(trial, "agent: did not end by itself");
+	}
 	trial_agent_sync(trial, agent_folder, berth_within_ms(SYNC_MS, good ? trial->cancel : NULL));
 	if (good && exit_code != 0) {
 		keep_exit_code(trial, agent_folder, exit_code);

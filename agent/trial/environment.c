@@ -68,10 +68,12 @@ static bool create_and_open(struct trial *trial, struct berth_until until, struc
 {
 	struct berth_runner *runner = trial->leases.runner;
 	struct berth_sink log = {put_build_log, trial};
+	trial_tell(trial, "build");
 	trial_log(trial, "image: preparing");
 	if (!runner->prepare(runner, &trial->plan, log, until, err)) {
 		return false;
 	}
+	trial_tell(trial, "environment_setup");
 	trial_log(trial, "container: creating under lease %s", trial->plan.lease_id);
 	trial->environment_lease->used = true;
 	struct berth_created created = {0};

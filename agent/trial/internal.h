@@ -69,6 +69,7 @@ struct trial_folders {
 
 // --- trial.c ---
 void trial_log(struct trial *trial, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void trial_tell(const struct trial *trial, const char *phase); // to the host alone
 // Names the running phase to the host and the log, and starts its timer.
 Berth__V1__Phase *trial_phase_begin(struct trial *trial, const char *phase);
 void trial_phase_end(Berth__V1__Phase *timer);

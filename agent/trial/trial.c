@@ -33,12 +33,17 @@ void trial_log(struct trial *trial, const char *format, ...)
 	}
 }
 
-Berth__V1__Phase *trial_phase_begin(struct trial *trial, const char *phase)
+void trial_tell(const struct trial *trial, const char *phase)
 {
-	trial->phase = phase;
 	if (trial->host->phase) {
 		trial->host->phase(trial->host->context, phase);
 	}
+}
+
+Berth__V1__Phase *trial_phase_begin(struct trial *trial, const char *phase)
+{
+	trial->phase = phase;
+	trial_tell(trial, phase);
 	trial_log(trial, "%s: begins", phase);
 	Berth__V1__Phase *timer = berth_alloc(sizeof *timer);
 	berth__v1__phase__init(timer);
@@ -290,6 +295,13 @@ static void judge_cancel(struct trial *trial, struct trial_failure *failure)
 	}
 }
 
+static void void_result(struct trial *trial, const char *what, const struct berth_error *err)
+{
+	trial->result->outcome = BERTH__V1__OUTCOME__OUTCOME_INFRASTRUCTURE;
+	berth_proto_set_string(&trial->result->rewards_json, "");
+	trial_log(trial, "%s: %s", what, err->message);
+}
+
 static void finish(struct trial *trial, struct trial_failure *failure)
 {
 	judge_cancel(trial, failure);
@@ -302,11 +314,13 @@ static void finish(struct trial *trial, struct trial_failure *failure)
 	end_leases(trial);
 	trial_result(trial, failure);
 	trial->result->trial->finished_at_ns = berth_wall_ns();
+	// A folder that may still hold secrets, or a result that proves nothing, must not count.
 	struct berth_error err = {0};
+	if (!redact_folder(&trial->redactor, trial->input->work_folder, &err)) {
+		void_result(trial, "redaction", &err);
+	}
 	if (!trial_evidence(trial, &err)) {
-		trial->result->outcome = BERTH__V1__OUTCOME__OUTCOME_INFRASTRUCTURE;
-		berth_proto_set_string(&trial->result->rewards_json, "");
-		trial_log(trial, "evidence: %s", err.message);
+		void_result(trial, "evidence", &err);
 	}
 	const ProtobufCEnumValue *outcome =
 		protobuf_c_enum_descriptor_get_value(&berth__v1__outcome__descriptor, (int)trial->result->outcome);
@@ -348,9 +362,5 @@ void berth_trial_run(const struct berth_trial_host *host, const struct berth_tri
 	begin(&trial);
 	run_phases(&trial, &failure);
 	finish(&trial, &failure);
-	struct berth_error err = {0};
-	if (!redact_folder(&trial.redactor, input->work_folder, &err)) {
-		trial_log(&trial, "redaction: %s", err.message);
-	}
 	release(&trial);
 }
