@@ -66,15 +66,25 @@ static const char *current_generation(const struct candidate *candidate)
 	return own && cell->generation == key->generation ? NULL : "the trial is not this agent's (any more)";
 }
 
+// A failure of the infrastructure proves nothing and scores nothing: its own reason is worth more than missing
+// evidence.
+static bool is_infrastructure(const struct candidate *candidate)
+{
+	return candidate->result->outcome == BERTH__V1__OUTCOME__OUTCOME_INFRASTRUCTURE;
+}
+
 static const char *evidence_verifies(const struct candidate *candidate)
 {
-	return candidate->decision->command->evidence_fault;
+	return is_infrastructure(candidate) ? NULL : candidate->decision->command->evidence_fault;
 }
 
 // Money and hosts are only free once every environment of the trial is proven dead.
 static const char *leases_are_retired(const struct candidate *candidate)
 {
 	const struct lease *lease;
+	if (is_infrastructure(candidate)) {
+		return NULL;
+	}
 	LL_FOREACH2(candidate->cell->leases, lease, next_of_cell)
 	{
 		if (lease_is_open(lease->record)) {
@@ -189,7 +199,7 @@ static void report_done(const struct decision *decision, const Berth__V1__TrialD
 			return;
 		}
 	}
-	if (done->result->outcome == BERTH__V1__OUTCOME__OUTCOME_INFRASTRUCTURE) {
+	if (is_infrastructure(&candidate)) {
 		const Berth__V1__TrialException *exception = done->result->exception;
 		lose_result(&candidate, exception ? exception->type : "infrastructure",
 			exception ? exception->message : "no reason given");
