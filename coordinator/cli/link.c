@@ -69,66 +69,74 @@ static bool read_pem(const char *folder, const char *name, char **text, struct b
 	return true;
 }
 
-struct credentials {
-	char *authority, *certificate, *key;
-};
-
-static void credentials_free(struct credentials *credentials)
+static void drop_channels(struct cli_channels *channels)
 {
-	berth_free_cleanup(&credentials->authority);
-	berth_free_cleanup(&credentials->certificate);
-	if (credentials->key) {
-		explicit_bzero(credentials->key, strlen(credentials->key));
-	}
-	berth_free_cleanup(&credentials->key);
+	berth_rpc_channel_free(BERTH_STEAL(channels->main));
+	berth_rpc_channel_free(BERTH_STEAL(channels->blobs));
 }
 
-static bool open_channels(
-	struct cli_link *link, enum cli_link_set set, const struct berth_rpc_tls *tls, struct berth_error *err)
+static bool make_channels(const struct cli_link *link, struct berth_error *err)
 {
-	struct berth_rpc_channel_options options = {
-		.address = link->address,
-		.tls = tls,
-		.descriptor_set = set == CLI_LINK_HEALTH ? berth_rpc_health_set : berth_descriptor_set,
-		.descriptor_set_size = set == CLI_LINK_HEALTH ? berth_rpc_health_set_size : berth_descriptor_set_size,
-		.reconnect_ms_max = CLI_BACKOFF_MS_MAX,
-	};
-	link->main = berth_rpc_channel_new(&options, err);
-	if (!link->main) {
-		return false;
+	struct cli_channels *channels = link->channels;
+	struct berth_rpc_channel_options options = channels->options;
+	options.tls = channels->key ? &channels->tls : NULL;
+	options.address = link->address;
+	channels->main = berth_rpc_channel_new(&options, err);
+	if (!channels->main || !link->blobs_address) {
+		return channels->main != NULL;
 	}
 	options.address = link->blobs_address;
-	link->blobs = options.address ? berth_rpc_channel_new(&options, err) : NULL;
-	return link->blobs || !options.address;
+	channels->blobs = berth_rpc_channel_new(&options, err);
+	return channels->blobs != NULL;
+}
+
+static bool read_credentials(const struct cli *cli, struct cli_channels *channels, struct berth_error *err)
+{
+	BERTH_AUTO_FREE char *folder = credentials_folder(cli);
+	if (!read_pem(folder, "authority.pem", &channels->authority, err) ||
+		!read_pem(folder, "certificate.pem", &channels->certificate, err) ||
+		!read_pem(folder, "key.pem", &channels->key, err)) {
+		return false;
+	}
+	channels->tls = (struct berth_rpc_tls){channels->authority, channels->certificate, channels->key};
+	return true;
 }
 
 bool cli_link_open(struct cli *cli, enum cli_link_set set, struct cli_link *link, struct berth_error *err)
 {
 	int64_t timeout_s = TIMEOUT_DEFAULT_S;
-	*link = (struct cli_link){.cancel = cli->io->interrupt, .err = cli->io->err};
+	*link = (struct cli_link){
+		.cancel = cli->io->interrupt, .err = cli->io->err, .channels = berth_alloc(sizeof *link->channels)};
+	link->channels->options = (struct berth_rpc_channel_options){
+		.descriptor_set = set == CLI_LINK_HEALTH ? berth_rpc_health_set : berth_descriptor_set,
+		.descriptor_set_size = set == CLI_LINK_HEALTH ? berth_rpc_health_set_size : berth_descriptor_set_size,
+		.reconnect_ms_max = CLI_BACKOFF_MS_MAX,
+	};
 	if (!cli_args_integer(&cli->args, CLI_FLAG_TIMEOUT, 0, TIMEOUT_S_MAX, &timeout_s, err) ||
 		!read_addresses(cli, link, err)) {
 		return false;
 	}
 	link->timeout_ms = timeout_s * 1000;
 	if (cli_args_has(&cli->args, CLI_FLAG_INSECURE)) {
-		return open_channels(link, set, NULL, err);
+		return make_channels(link, err);
 	}
-	BERTH_AUTO_FREE char *folder = credentials_folder(cli);
-	BERTH_AUTO(credentials_free) struct credentials files = {0};
-	if (!read_pem(folder, "authority.pem", &files.authority, err) ||
-		!read_pem(folder, "certificate.pem", &files.certificate, err) ||
-		!read_pem(folder, "key.pem", &files.key, err)) {
-		return false;
-	}
-	const struct berth_rpc_tls tls = {files.authority, files.certificate, files.key};
-	return open_channels(link, set, &tls, err) || berth_error_wrap(err, "credentials in %s", folder);
+	return read_credentials(cli, link->channels, err) &&
+	       (make_channels(link, err) || berth_error_wrap(err, "credentials for %s", link->address));
 }
 
 void cli_link_close(struct cli_link *link)
 {
-	berth_rpc_channel_free(link->main);
-	berth_rpc_channel_free(link->blobs);
+	struct cli_channels *channels = link->channels;
+	if (channels) {
+		drop_channels(channels);
+		if (channels->key) {
+			explicit_bzero(channels->key, strlen(channels->key));
+		}
+		berth_free_cleanup(&channels->authority);
+		berth_free_cleanup(&channels->certificate);
+		berth_free_cleanup(&channels->key);
+	}
+	berth_free_cleanup(&link->channels);
 	berth_free_cleanup(&link->address);
 	berth_free_cleanup(&link->blobs_address);
 }
@@ -169,16 +177,22 @@ bool cli_away_wait(struct cli_link *link, struct cli_away *away, struct berth_er
 	if (now_ns - away->since_ns >= link->timeout_ms * BERTH_NS_PER_MS) {
 		return explain_away(link, err);
 	}
-	return berth_sleep_ms(cli_backoff_ms(away->attempts++), berth_within_ms(link->timeout_ms, link->cancel), err);
+	if (!berth_sleep_ms(
+		    cli_backoff_ms(away->attempts++), (struct berth_until){BERTH_NO_DEADLINE_NS, link->cancel}, err)) {
+		return false;
+	}
+	drop_channels(link->channels);
+	return make_channels(link, err);
 }
 
-static void *call(struct cli_link *link, struct berth_rpc_channel *channel, const ProtobufCServiceDescriptor *service,
-	const char *method, const void *request, struct berth_error *err)
+static void *call(struct cli_link *link, bool on_blobs, const ProtobufCServiceDescriptor *service, const char *method,
+	const void *request, struct berth_error *err)
 {
 	struct cli_away away = {0};
 	ProtobufCMessage *response = NULL;
-	while (!berth_rpc_unary(
-		channel, service, method, request, &response, berth_within_ms(CLI_CALL_MS, link->cancel), err)) {
+	// A wait may have replaced the channels.
+	while (!berth_rpc_unary(on_blobs ? link->channels->blobs : link->channels->main, service, method, request,
+		&response, berth_within_ms(CLI_CALL_MS, link->cancel), err)) {
 		if (!cli_away_wait(link, &away, err)) {
 			return NULL;
 		}
@@ -190,17 +204,17 @@ static void *call(struct cli_link *link, struct berth_rpc_channel *channel, cons
 void *cli_call(struct cli_link *link, const ProtobufCServiceDescriptor *service, const char *method,
 	const void *request, struct berth_error *err)
 {
-	return call(link, link->main, service, method, request, err);
+	return call(link, false, service, method, request, err);
 }
 
 void *cli_call_blobs(struct cli_link *link, const char *method, const void *request, struct berth_error *err)
 {
-	if (!link->blobs) {
+	if (!link->channels->blobs) {
 		berth_fail(err, BERTH_ERROR_INVALID,
 			"the blob port of %s is not known; give it with --blobs or $BERTH_BLOBS", link->address);
 		return NULL;
 	}
-	void *response = call(link, link->blobs, &berth__v1__blob_service__descriptor, method, request, err);
+	void *response = call(link, true, &berth__v1__blob_service__descriptor, method, request, err);
 	if (!response) {
 		berth_error_wrap(err, "blob port %s", link->blobs_address);
 	}

@@ -14,9 +14,18 @@
 #define CLI_BACKOFF_FIRST_MS 250
 #define CLI_BACKOFF_MS_MAX   5000
 
+// Shared by copies of a link. A channel that lost its server is thrown away: nobody polls it while its user pauses, so
+// that its own attempts to connect again would starve in the middle of a handshake.
+struct cli_channels {
+	struct berth_rpc_channel *main, *blobs;
+	struct berth_rpc_channel_options options;
+	struct berth_rpc_tls tls;
+	char *authority, *certificate, *key; // NULL: plain text
+};
+
 struct cli_link {
 	char *address, *blobs_address;
-	struct berth_rpc_channel *main, *blobs;
+	struct cli_channels *channels;
 	struct berth_cancel *cancel; // ends every call
 	int64_t timeout_ms;          // how long the coordinator may be away once it was reached
 	bool reached;

@@ -34,6 +34,8 @@ berth_json *results_trial_lock(const struct results_job *job, const Berth__V1__T
 berth_json *results_job_lock(const struct results_job *job, berth_json *trials);
 
 // results_trial.c
+// False while it runs, and for a cell that was cancelled before it ever ran: as with Harbor, that leaves nothing.
+bool results_has_folder(const Berth__V1__Trial *trial);
 berth_json *results_trial(const struct results_job *job, const Berth__V1__Trial *trial);
 // The exception of an ended trial: its result's, or what stands for a result that never came. NULL when there is none.
 // Free with berth_proto_free.

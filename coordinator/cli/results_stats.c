@@ -160,7 +160,7 @@ void results_stats_add(struct results_stats *stats, const Berth__V1__Trial *tria
 	count_state(&stats->counts, trial->state);
 	eval->total++;
 	stats->retries += trial->n_notes;
-	if (!berth_trial_has_ended(trial->state)) {
+	if (!results_has_folder(trial)) {
 		return;
 	}
 	Berth__V1__TrialException *exception = results_exception(stats->job, trial);

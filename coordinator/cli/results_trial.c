@@ -17,6 +17,12 @@ bool berth_trial_has_ended(Berth__V1__TrialState state)
 	       state == STATE(CANCELLED);
 }
 
+bool results_has_folder(const Berth__V1__Trial *trial)
+{
+	return berth_trial_has_ended(trial->state) &&
+	       (trial->state != STATE(CANCELLED) || trial->result || trial->started_at_ns);
+}
+
 const Berth__V1__Task *results_task(const struct results_job *job, const Berth__V1__Trial *trial)
 {
 	return trial->task < job->spec->n_tasks ? job->spec->tasks[trial->task] : NULL;

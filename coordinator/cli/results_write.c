@@ -155,13 +155,6 @@ const berth_json *berth_results_document(const struct berth_results *results)
 	return results->document;
 }
 
-// A cell that was cancelled before it ever ran leaves no folder, as with Harbor.
-static bool has_folder(const Berth__V1__Trial *trial)
-{
-	return berth_trial_has_ended(trial->state) &&
-	       (trial->state != STATE(CANCELLED) || trial->result || trial->started_at_ns);
-}
-
 static bool is_there(const struct berth_results *results, const Berth__V1__Trial *trial, const berth_json *result)
 {
 	BERTH_AUTO_FREE char *folder = berth_path_join(results->job.folder, trial->trial_name);
@@ -213,7 +206,7 @@ bool berth_results_add(struct berth_results *results, const Berth__V1__Trial *tr
 	uint32_t written = results->counts.written;
 	results->counts = *results_stats_counts(results->stats);
 	results->counts.written = written;
-	if (!has_folder(trial)) {
+	if (!results_has_folder(trial)) {
 		return true;
 	}
 	log_trial(results, trial);

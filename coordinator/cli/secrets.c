@@ -79,9 +79,8 @@ bool cli_secrets_add_job(const struct cli *cli, struct cli_submission *submissio
 	}
 	return add_env(cli, submission, &job->environment_env, "environment", "job: environment.env (--ee)",
 		       &spec->n_environment_env_names, &spec->environment_env_names, err) &&
-	       (job->verifier_disable ||
-		       add_env(cli, submission, &job->verifier_env, "verifier", "job: verifier.env (--ve)",
-			       &spec->n_verifier_env_names, &spec->verifier_env_names, err));
+	       add_env(cli, submission, &job->verifier_env, "verifier", "job: verifier.env (--ve)",
+		       &spec->n_verifier_env_names, &spec->verifier_env_names, err);
 }
 
 static bool has_oracle(const struct berth_job *job)
@@ -101,25 +100,12 @@ static bool add_table(const struct cli *cli, struct cli_submission *submission, 
 	return add_env(cli, submission, table, scope, where, NULL, NULL, err);
 }
 
-// The verifier's own variables, and those of the environment that it may have to itself.
-static bool add_verifier(const struct cli *cli, struct cli_submission *submission, const struct berth_task *task,
-	const struct berth_task_verifier *verifier, const char *key, const char *prefix, struct berth_error *err)
-{
-	BERTH_AUTO_FREE char *scope = berth_format("verifier/%s", key);
-	BERTH_AUTO_FREE char *own_scope = berth_format("verifier-environment/%s", key);
-	BERTH_AUTO_FREE char *table = berth_format("%sverifier.env", prefix);
-	BERTH_AUTO_FREE char *own_table = berth_format("%sverifier.environment.env", prefix);
-	return add_table(cli, submission, task, &verifier->env, table, scope, err) &&
-	       (!verifier->environment ||
-		       add_table(cli, submission, task, &verifier->environment->env, own_table, own_scope, err));
-}
-
 bool cli_secrets_add_task(const struct cli *cli, struct cli_submission *submission, size_t index,
 	const struct berth_task *task, struct berth_error *err)
 {
 	BERTH_AUTO_FREE char *environment = berth_format("environment/%zu", index);
 	BERTH_AUTO_FREE char *solution = berth_format("solution/%zu", index);
-	BERTH_AUTO_FREE char *verifier = berth_format("%zu", index);
+	BERTH_AUTO_FREE char *verifier = berth_format("verifier/%zu", index);
 	if (!add_table(cli, submission, task, &task->environment.env, "environment.env", environment, err)) {
 		return false;
 	}
@@ -128,15 +114,13 @@ bool cli_secrets_add_task(const struct cli *cli, struct cli_submission *submissi
 		!add_table(cli, submission, task, &task->solution_env, "solution.env", solution, err)) {
 		return false;
 	}
-	if (submission->job->verifier_disable) {
-		return true;
-	}
-	if (!add_verifier(cli, submission, task, &task->verifier, verifier, "", err)) {
+	if (!add_table(cli, submission, task, &task->verifier.env, "verifier.env", verifier, err)) {
 		return false;
 	}
 	for (size_t i = 0; i < task->steps_count; i++) {
-		BERTH_AUTO_FREE char *key = berth_format("%zu/%s", index, task->steps[i].name);
-		if (!add_verifier(cli, submission, task, &task->steps[i].verifier, key, "steps.", err)) {
+		const struct berth_task_step *step = &task->steps[i];
+		BERTH_AUTO_FREE char *scope = berth_format("%s/%s", verifier, step->name);
+		if (!add_table(cli, submission, task, &step->verifier.env, "steps.verifier.env", scope, err)) {
 			return false;
 		}
 	}

@@ -34,7 +34,11 @@ char *cli_trial_line(const Berth__V1__Trial *trial)
 	const Berth__V1__TrialResult *result = trial->result;
 	BERTH_AUTO_FREE char *state = cli_state_text(&berth__v1__trial_state__descriptor, (int)trial->state);
 	BERTH_AUTO(berth_buf_free) struct berth_buf line = {0};
-	berth_buf_printf(&line, "%s: %s", trial->trial_name, state);
+	if (*trial->trial_name) {
+		berth_buf_printf(&line, "%s: %s", trial->trial_name, state);
+	} else {
+		berth_buf_printf(&line, "trial %u: %s", trial->key ? trial->key->index : 0, state);
+	}
 	if (result && *result->rewards_json && trial->state == BERTH__V1__TRIAL_STATE__TRIAL_SCORED) {
 		berth_buf_printf(&line, " %s", result->rewards_json);
 	}
@@ -154,8 +158,8 @@ static bool follow(struct watch *watch, struct berth_error *err)
 {
 	const struct berth_until whole = {BERTH_NO_DEADLINE_NS, watch->cli->io->detach};
 	BERTH_AUTO(free_stream)
-	struct berth_rpc_stream *stream =
-		berth_rpc_stream_open(watch->link.main, &berth__v1__job_service__descriptor, "WatchJob", whole, err);
+	struct berth_rpc_stream *stream = berth_rpc_stream_open(
+		watch->link.channels->main, &berth__v1__job_service__descriptor, "WatchJob", whole, err);
 	Berth__V1__WatchJobRequest request = BERTH__V1__WATCH_JOB_REQUEST__INIT;
 	request.job_id = (char *)watch->job_id;
 	request.with_trials = true;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command as a user runs it, against a small coordinator over real gRPC.
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -459,6 +460,62 @@ static void agents_and_leases_are_listed(void **state)
 	assert_int_equal(berth_json_size(limited), 1);
 }
 
+// The first operator's credentials, made by hand; the folder's name is the caller's to free.
+static char *make_operator(const struct fake *fake)
+{
+	struct berth_error err;
+	BERTH_AUTO_FREE char *key = NULL, *certificate = NULL;
+	BERTH_AUTO_FREE uint8_t *request = NULL;
+	size_t size;
+	char *folder = berth_path_join(fake->folder, "operator");
+	assert_ok(berth_mkdir_all(folder, 0700, &err), err);
+	assert_ok(berth_x509_request_new("op", &key, &request, &size, &err), err);
+	assert_ok(berth_x509_issue(fake->authority, fake->authority_key, request, size, "operator", "op", NULL, 30,
+			  &certificate, &err),
+		err);
+	write_text(folder, "authority.pem", fake->authority);
+	write_text(folder, "certificate.pem", certificate);
+	write_text(folder, "key.pem", key);
+	return folder;
+}
+
+static void *restart_when_watched(void *context)
+{
+	struct fake *fake = context;
+	struct pollfd fd = {.fd = berth_cancel_fd(fake->on_watch), .events = POLLIN};
+	poll(&fd, 1, -1);
+	fake_restart(fake, 1500);
+	return NULL;
+}
+
+static void a_watch_outlasts_a_restart_under_tls(void **state)
+{
+	(void)state;
+	BERTH_AUTO(fake_stop) struct fake fake;
+	fake_start(&fake, true);
+	BERTH_AUTO(shell_free) struct shell shell;
+	shell_start(&shell, NULL);
+	BERTH_AUTO_FREE char *credentials = make_operator(&fake);
+	BERTH_AUTO_FREE char *task = fake_task(&fake, "moor", PLAIN_TOML);
+	const char *const env[] = {"BERTH_COORDINATOR", fake.address, "BERTH_BLOBS", fake.blobs_address,
+		"BERTH_CREDENTIALS", credentials, NULL};
+	shell.env = env;
+	SHELL(&shell, "run", "-p", task, "--detach");
+	assert_code(shell, 0);
+	// The first watch is held until the server goes; the one after the restart sees the end.
+	fake.end = FAKE_ENDS_AT_SECOND_WATCH;
+	struct berth_cancel *watched = berth_cancel_new(NULL);
+	fake.on_watch = watched;
+	pthread_t thread;
+	assert_int_equal(pthread_create(&thread, NULL, restart_when_watched, &fake), 0);
+	SHELL(&shell, "job", "watch", FAKE_JOB_ID, "--timeout", "60");
+	pthread_join(thread, NULL);
+	berth_cancel_free(watched);
+	assert_code(shell, 0);
+	assert_int_equal(fake.watches, 2);
+	assert_has(shell.err, "is away; trying again");
+}
+
 static void enrolment_makes_a_folder_that_opens_the_door(void **state)
 {
 	(void)state;
@@ -466,29 +523,16 @@ static void enrolment_makes_a_folder_that_opens_the_door(void **state)
 	fake_start(&fake, true);
 	BERTH_AUTO(shell_free) struct shell shell;
 	shell_start(&shell, NULL);
-	// The first operator's credentials are made by hand.
-	struct berth_error err;
-	BERTH_AUTO_FREE char *key = NULL, *certificate = NULL;
-	BERTH_AUTO_FREE uint8_t *request = NULL;
-	size_t size;
-	BERTH_AUTO_FREE char *first = berth_path_join(fake.folder, "operator");
+	struct stat info;
+	BERTH_AUTO_FREE char *first = make_operator(&fake);
 	BERTH_AUTO_FREE char *second = berth_path_join(fake.folder, "quay-1");
 	BERTH_AUTO_FREE char *third = berth_path_join(fake.folder, "pilot");
-	assert_ok(berth_mkdir_all(first, 0700, &err), err);
-	assert_ok(berth_x509_request_new("op", &key, &request, &size, &err), err);
-	assert_ok(berth_x509_issue(fake.authority, fake.authority_key, request, size, "operator", "op", NULL, 30,
-			  &certificate, &err),
-		err);
-	write_text(first, "authority.pem", fake.authority);
-	write_text(first, "certificate.pem", certificate);
-	write_text(first, "key.pem", key);
 	const char *const env[] = {
 		"BERTH_COORDINATOR", fake.address, "BERTH_BLOBS", fake.blobs_address, "BERTH_CREDENTIALS", first, NULL};
 	shell.env = env;
 	SHELL(&shell, "agent", "enroll", "quay-1", "--out", second);
 	assert_code(shell, 0);
 	assert_has(shell.err, "spiffe://harbour/agent/quay-1");
-	struct stat info;
 	BERTH_AUTO_FREE char *key_path = berth_path_join(second, "key.pem");
 	assert_int_equal(stat(key_path, &info), 0);
 	assert_int_equal(info.st_mode & 0777, 0600);
@@ -556,6 +600,7 @@ int main(void)
 		cmocka_unit_test(logs_come_without_control_characters),
 		cmocka_unit_test(a_damaged_blob_is_code_8_and_leaves_no_folder),
 		cmocka_unit_test(agents_and_leases_are_listed),
+		cmocka_unit_test(a_watch_outlasts_a_restart_under_tls),
 		cmocka_unit_test(enrolment_makes_a_folder_that_opens_the_door),
 		cmocka_unit_test(help_version_and_nothing_at_all_answer_without_a_coordinator),
 	};

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "berth/v1/blob.pb-c.h"
 #include "berth/v1/fleet.pb-c.h"
@@ -365,7 +366,8 @@ static void watch_job(struct berth_rpc_call *call, const ProtobufCMessage *messa
 	if (fake->on_watch) {
 		berth_cancel_fire(fake->on_watch);
 	}
-	bool holds = !cut && fake->end != FAKE_ENDS && !fake->job->ended_at_ns;
+	bool ends = fake->end == FAKE_ENDS || (fake->end == FAKE_ENDS_AT_SECOND_WATCH && fake->watches > 1);
+	bool holds = !cut && !ends && !fake->job->ended_at_ns;
 	if (holds) {
 		if (fake->held) {
 			berth_rpc_call_unref(fake->held);
@@ -509,11 +511,11 @@ static const struct berth_rpc_handler BLOB_HANDLERS[] = {
 	{.method = "GetBlob", .roles = ANYONE, .message = get_blob},
 };
 
-static struct berth_rpc_server *serve(const struct berth_rpc_service *services, size_t services_count,
+static struct berth_rpc_server *serve(const char *at, const struct berth_rpc_service *services, size_t services_count,
 	const struct berth_rpc_tls *tls, char **address)
 {
 	const struct berth_rpc_server_options options = {
-		.address = "127.0.0.1:0",
+		.address = at,
 		.tls = tls,
 		.services = services,
 		.services_count = services_count,
@@ -543,6 +545,17 @@ static void issue(struct fake *fake, struct berth_rpc_tls *tls)
 	*tls = (struct berth_rpc_tls){fake->authority, certificate, key};
 }
 
+static struct berth_rpc_server *serve_main(
+	struct fake *fake, const char *at, const struct berth_rpc_tls *tls, char **address)
+{
+	const struct berth_rpc_service services[] = {
+		{&berth__v1__job_service__descriptor, JOB_HANDLERS, BERTH_COUNT(JOB_HANDLERS), fake},
+		{&berth__v1__fleet_service__descriptor, FLEET_HANDLERS, BERTH_COUNT(FLEET_HANDLERS), fake},
+		{&berth__v1__lease_service__descriptor, LEASE_HANDLERS, BERTH_COUNT(LEASE_HANDLERS), fake},
+	};
+	return serve(at, services, BERTH_COUNT(services), tls, address);
+}
+
 void fake_start(struct fake *fake, bool tls)
 {
 	struct berth_error err;
@@ -553,16 +566,23 @@ void fake_start(struct fake *fake, bool tls)
 	if (tls) {
 		issue(fake, &files);
 	}
-	const struct berth_rpc_service services[] = {
-		{&berth__v1__job_service__descriptor, JOB_HANDLERS, BERTH_COUNT(JOB_HANDLERS), fake},
-		{&berth__v1__fleet_service__descriptor, FLEET_HANDLERS, BERTH_COUNT(FLEET_HANDLERS), fake},
-		{&berth__v1__lease_service__descriptor, LEASE_HANDLERS, BERTH_COUNT(LEASE_HANDLERS), fake},
-	};
+	fake->main = serve_main(fake, "127.0.0.1:0", tls ? &files : NULL, &fake->address);
 	const struct berth_rpc_service blobs[] = {
 		{&berth__v1__blob_service__descriptor, BLOB_HANDLERS, BERTH_COUNT(BLOB_HANDLERS), fake},
 	};
-	fake->main = serve(services, BERTH_COUNT(services), tls ? &files : NULL, &fake->address);
-	fake->blob_server = serve(blobs, BERTH_COUNT(blobs), tls ? &files : NULL, &fake->blobs_address);
+	fake->blob_server = serve("127.0.0.1:0", blobs, BERTH_COUNT(blobs), tls ? &files : NULL, &fake->blobs_address);
+	free((char *)files.certificate);
+	free((char *)files.key);
+}
+
+void fake_restart(struct fake *fake, unsigned away_ms)
+{
+	struct berth_rpc_tls files;
+	BERTH_AUTO_FREE char *address = NULL;
+	berth_rpc_server_stop(fake->main, 0);
+	usleep(away_ms * 1000);
+	issue(fake, &files);
+	fake->main = serve_main(fake, fake->address, &files, &address);
 	free((char *)files.certificate);
 	free((char *)files.key);
 }

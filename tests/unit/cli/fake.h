@@ -20,7 +20,7 @@ struct fake_blob {
 	struct berth_buf bytes;
 };
 
-enum fake_end { FAKE_ENDS, FAKE_WAITS_FOR_CANCEL, FAKE_NEVER_ENDS };
+enum fake_end { FAKE_ENDS, FAKE_WAITS_FOR_CANCEL, FAKE_NEVER_ENDS, FAKE_ENDS_AT_SECOND_WATCH };
 
 struct fake {
 	struct berth_rpc_server *main, *blob_server;
@@ -48,6 +48,8 @@ struct fake {
 // Starts both servers; with TLS when `tls`. Free with fake_stop.
 void fake_start(struct fake *fake, bool tls);
 void fake_stop(struct fake *fake); // for BERTH_AUTO
+// With TLS alone: the main server goes, stays away for so long, and comes back at its address.
+void fake_restart(struct fake *fake, unsigned away_ms);
 // Writes a task folder with this task.toml below fake->folder and gives its path; the caller frees.
 char *fake_task(const struct fake *fake, const char *name, const char *toml);
 // The value of a secret in what was submitted, NULL when it is not there.

@@ -344,6 +344,7 @@ static void a_running_job_has_no_end_and_no_folder_for_what_runs(void **state)
 	assert_int_equal(berth_json_as_integer(fixture_at(job, "stats.n_cancelled_trials")), 1);
 	assert_false(job_has(&fixture, "hello-world__aaaaaa2"));
 	assert_false(job_has(&fixture, "hello-world__aaaaaa3"));
+	assert_null(fixture_at(job, "stats.evals.nop__quay-1__adhoc.exception_stats.CancelledError"));
 }
 
 static void add_step(Berth__V1__TrialResult *result, const char *name, const char *rewards)
