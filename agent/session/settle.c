@@ -32,6 +32,15 @@ static bool retire(
 	return driver.book.mark(driver.book.context, &move, err);
 }
 
+// One that can't be settled must not keep the others waiting: the first failure is told, the rest is done.
+static void keep_first(bool *all, struct berth_error *first, const struct berth_error *failure)
+{
+	if (*all) {
+		*first = *failure;
+	}
+	*all = false;
+}
+
 static bool retire_loose(struct session *session, struct berth_until until, struct berth_error *err)
 {
 	BERTH_AUTO_FREE Berth__Store__V1__HeldLease **leases = NULL;
@@ -39,16 +48,25 @@ static bool retire_loose(struct session *session, struct berth_until until, stru
 	bool all = true;
 	for (size_t i = 0; i < count; i++) {
 		const Berth__V1__Lease *lease = leases[i]->lease;
-		if (all) {
-			all = retire(session, lease, until, err);
-		}
-		if (all) {
+		struct berth_error failure = {0};
+		if (retire(session, lease, until, &failure)) {
 			berth_log_info("settled a lease that was left", "lease=%s boot=%s", lease->lease_id,
 				leases[i]->boot_id);
+		} else {
+			keep_first(&all, err, &failure);
 		}
 		berth_proto_free(leases[i]);
 	}
 	return all;
+}
+
+static bool kill_one(struct session *session, const char *lease_id, struct berth_until until, struct berth_error *err)
+{
+	if (agent_store_holds(session->store, lease_id)) {
+		return true;
+	}
+	berth_log_warn("killing what carries a lease that this agent does not hold", "lease=%s", lease_id);
+	return session->runner->kill(session->runner, lease_id, until, err);
 }
 
 // What the runner shows is asked for first: a lease is held from before its resource exists until after it is gone.
@@ -61,10 +79,9 @@ static bool kill_unknown(struct session *session, struct berth_until until, stru
 	}
 	bool all = true;
 	for (size_t i = 0; i < count; i++) {
-		if (all && !agent_store_holds(session->store, shown[i])) {
-			berth_log_warn(
-				"killing what carries a lease that this agent does not hold", "lease=%s", shown[i]);
-			all = session->runner->kill(session->runner, shown[i], until, err);
+		struct berth_error failure = {0};
+		if (!kill_one(session, shown[i], until, &failure)) {
+			keep_first(&all, err, &failure);
 		}
 		free(shown[i]);
 	}
@@ -74,7 +91,15 @@ static bool kill_unknown(struct session *session, struct berth_until until, stru
 
 bool session_settle(struct session *session, struct berth_until until, struct berth_error *err)
 {
-	return retire_loose(session, until, err) && kill_unknown(session, until, err);
+	struct berth_error failure = {0};
+	bool all = true;
+	if (!retire_loose(session, until, &failure)) {
+		keep_first(&all, err, &failure);
+	}
+	if (!kill_unknown(session, until, &failure)) {
+		keep_first(&all, err, &failure);
+	}
+	return all;
 }
 
 void *session_sweeper(void *context)

@@ -51,6 +51,7 @@ static void *run(void *context)
 
 void agent_start(struct agent_under_test *agent, struct fake *fake, struct fake_host *host, const char *state)
 {
+	agent->fake = fake;
 	agent->channel = open_channel(fake->port);
 	agent->options = agent_options(host, agent->channel, state);
 	if (agent->disk_free_min_bytes) {
@@ -69,5 +70,8 @@ void agent_end(struct agent_under_test *agent)
 	pthread_join(agent->thread, NULL);
 	berth_cancel_free(agent->stop);
 	berth_rpc_channel_free(agent->channel);
+	// What the coordinator's threads wrote is the test's to read now.
+	pthread_mutex_lock(&agent->fake->lock);
+	pthread_mutex_unlock(&agent->fake->lock);
 	assert_ok(agent->ended_well, agent->err);
 }

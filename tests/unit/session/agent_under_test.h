@@ -9,6 +9,7 @@
 struct agent_under_test {
 	int64_t disk_free_min_bytes, drain_ms; // when not 0
 	struct berth_session_options options;
+	struct fake *fake;
 	struct berth_rpc_channel *channel;
 	struct berth_cancel *stop;
 	pthread_t thread;

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an agent finds on its disk after a restart.
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/session/store.h"
+#include "common/base/mem.h"
+#include "common/codec/proto.h"
+#include "tests/support/test.h"
+
+#define THREADS 8
+#define MOVES   20
+
+struct seen {
+	uint64_t last;
+	atomic_uint count;
+	bool gap;
+};
+
+static void committed(void *context, const Berth__V1__Report *report)
+{
+	struct seen *seen = context;
+	seen->gap = seen->gap || report->sequence != seen->last + 1;
+	seen->last = report->sequence;
+	atomic_fetch_add(&seen->count, 1);
+}
+
+static struct agent_store *open_store(const char *folder, struct seen *seen)
+{
+	struct agent_store_options options = {.folder = folder, .committed = committed, .context = seen};
+	struct berth_error err;
+	struct agent_store *store = agent_store_open(&options, &err);
+	assert_ok(store != NULL, err);
+	return store;
+}
+
+static Berth__V1__TrialKey key = {PROTOBUF_C_MESSAGE_INIT(&berth__v1__trial_key__descriptor), (char *)"job", 3, 1};
+
+static void hold(struct agent_store *store, const char *lease_id)
+{
+	Berth__V1__Lease lease = BERTH__V1__LEASE__INIT;
+	lease.lease_id = (char *)lease_id;
+	lease.state = BERTH__V1__LEASE_STATE__LEASE_CREATING;
+	Berth__V1__Lease *leases[] = {&lease};
+	agent_store_hold_leases(store, &key, 1, leases);
+}
+
+static bool move(struct agent_store *store, const char *lease_id, Berth__V1__LeaseState state, const char *failure)
+{
+	Berth__V1__LeaseMove mark = BERTH__V1__LEASE_MOVE__INIT;
+	mark.lease_id = (char *)lease_id;
+	mark.state = state;
+	mark.failure = (char *)failure;
+	struct berth_lease_book book = agent_store_book(store);
+	return book.mark(book.context, &mark, NULL);
+}
+
+static void a_held_lease_survives_with_its_newest_state_and_a_retired_one_is_forgotten(void **state)
+{
+	(void)state;
+	BERTH_AUTO_FREE char *folder = berth_test_folder();
+	struct seen seen = {0};
+	struct agent_store *store = open_store(folder, &seen);
+	BERTH_AUTO_FREE char *first_life = berth_strdup(agent_store_boot_id(store));
+	hold(store, "lease-a");
+	hold(store, "lease-b");
+	assert_true(move(store, "lease-a", BERTH__V1__LEASE_STATE__LEASE_DISPATCHING, ""));
+	assert_true(move(store, "lease-b", BERTH__V1__LEASE_STATE__LEASE_RETIRED, ""));
+	assert_false(move(store, "lease-b", BERTH__V1__LEASE_STATE__LEASE_ACTIVE, ""));
+	agent_store_close(store);
+	store = open_store(folder, &seen);
+	assert_true(strcmp(first_life, agent_store_boot_id(store)) < 0);
+	BERTH_AUTO_FREE Berth__Store__V1__HeldLease **leases = NULL;
+	assert_int_equal(agent_store_leases(store, true, &leases), 1);
+	assert_string_equal(leases[0]->lease->lease_id, "lease-a");
+	assert_int_equal(leases[0]->lease->state, BERTH__V1__LEASE_STATE__LEASE_DISPATCHING);
+	assert_string_equal(leases[0]->boot_id, first_life);
+	assert_int_equal(leases[0]->trial->index, 3);
+	berth_proto_free(leases[0]);
+	agent_store_close(store);
+}
+
+static void a_running_trials_lease_is_not_loose_until_it_is_released(void **state)
+{
+	(void)state;
+	BERTH_AUTO_FREE char *folder = berth_test_folder();
+	struct seen seen = {0};
+	struct agent_store *store = open_store(folder, &seen);
+	hold(store, "lease-a");
+	BERTH_AUTO_FREE Berth__Store__V1__HeldLease **none = NULL;
+	assert_int_equal(agent_store_leases(store, true, &none), 0);
+	agent_store_release_leases(store, &key);
+	BERTH_AUTO_FREE Berth__Store__V1__HeldLease **one = NULL;
+	assert_int_equal(agent_store_leases(store, true, &one), 1);
+	berth_proto_free(one[0]);
+	agent_store_close(store);
+}
+
+static void a_cleanup_that_fails_again_in_the_same_way_is_reported_once(void **state)
+{
+	(void)state;
+	BERTH_AUTO_FREE char *folder = berth_test_folder();
+	struct seen seen = {0};
+	struct agent_store *store = open_store(folder, &seen);
+	hold(store, "lease-a");
+	for (int i = 0; i < 5; i++) {
+		assert_true(move(store, "lease-a", BERTH__V1__LEASE_STATE__LEASE_CLEANUP_FAILED, "no daemon"));
+	}
+	assert_true(move(store, "lease-a", BERTH__V1__LEASE_STATE__LEASE_CLEANUP_FAILED, "busy"));
+	agent_store_close(store);
+	assert_int_equal(atomic_load(&seen.count), 2);
+}
+
+struct many {
+	struct agent_store *store;
+	char lease_id[16];
+};
+
+static void *move_often(void *context)
+{
+	struct many *many = context;
+	for (int i = 0; i < MOVES; i++) {
+		move(many->store, many->lease_id, BERTH__V1__LEASE_STATE__LEASE_ACTIVE, "");
+	}
+	return NULL;
+}
+
+struct order {
+	char boot[2][40];
+	size_t boots, count;
+	uint64_t last;
+	bool wrong;
+};
+
+static void check_order(void *context, const void *message)
+{
+	struct order *order = context;
+	const Berth__V1__Report *report = message;
+	if (order->boots == 0 || strcmp(order->boot[order->boots - 1], report->boot_id) != 0) {
+		assert_true(order->boots < 2);
+		snprintf(order->boot[order->boots++], sizeof order->boot[0], "%s", report->boot_id);
+		order->last = 0;
+	}
+	order->wrong = order->wrong || report->sequence <= order->last;
+	order->last = report->sequence;
+	order->count++;
+}
+
+static void reports_of_many_threads_have_no_gap_and_older_lives_come_first(void **state)
+{
+	(void)state;
+	BERTH_AUTO_FREE char *folder = berth_test_folder();
+	struct seen seen = {0};
+	struct agent_store *store = open_store(folder, &seen);
+	BERTH_AUTO_FREE char *first_life = berth_strdup(agent_store_boot_id(store));
+	struct many many[THREADS];
+	pthread_t threads[THREADS];
+	for (int i = 0; i < THREADS; i++) {
+		many[i].store = store;
+		snprintf(many[i].lease_id, sizeof many[i].lease_id, "lease-%d", i);
+		hold(store, many[i].lease_id);
+	}
+	for (int i = 0; i < THREADS; i++) {
+		pthread_create(&threads[i], NULL, move_often, &many[i]);
+	}
+	for (int i = 0; i < THREADS; i++) {
+		pthread_join(threads[i], NULL);
+	}
+	agent_store_close(store);
+	assert_int_equal(seen.last, THREADS * MOVES);
+	assert_false(seen.gap);
+	struct seen second = {0};
+	store = open_store(folder, &second);
+	assert_true(move(store, "lease-0", BERTH__V1__LEASE_STATE__LEASE_ACTIVE, ""));
+	agent_store_drop_reports(store, first_life, 100);
+	assert_true(move(store, "lease-1", BERTH__V1__LEASE_STATE__LEASE_ACTIVE, "")); // after the drop
+	struct order order = {0};
+	struct berth_error err;
+	assert_ok(agent_store_each_report(store, check_order, &order, &err), err);
+	assert_int_equal(order.boots, 2);
+	assert_string_equal(order.boot[0], first_life);
+	assert_int_equal(order.count, THREADS * MOVES - 100 + 2);
+	assert_false(order.wrong);
+	agent_store_close(store);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(a_held_lease_survives_with_its_newest_state_and_a_retired_one_is_forgotten),
+	cmocka_unit_test(a_running_trials_lease_is_not_loose_until_it_is_released),
+	cmocka_unit_test(a_cleanup_that_fails_again_in_the_same_way_is_reported_once),
+	cmocka_unit_test(reports_of_many_threads_have_no_gap_and_older_lives_come_first),
+};
+BERTH_TEST_MAIN(tests)
