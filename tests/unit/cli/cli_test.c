@@ -15,19 +15,6 @@
 #define PLAIN_TOML    "[agent]\ntimeout_sec = 60.0\n"
 #define TEXT_SIZE_MAX (1024 * 1024)
 
-#define assert_has(text, part)                                                                                         \
-	do {                                                                                                           \
-		if (!strstr((text), (part))) {                                                                         \
-			fail_msg("no \"%s\" in: %s", (part), (text));                                                  \
-		}                                                                                                      \
-	} while (0)
-#define assert_code(shell, wanted)                                                                                     \
-	do {                                                                                                           \
-		if ((shell).code != (wanted)) {                                                                        \
-			fail_msg("exit code %d, wanted %d: %s", (shell).code, (wanted), (shell).err);                  \
-		}                                                                                                      \
-	} while (0)
-
 #define BERTH_WITH_FAKE(fake, shell)                                                                                   \
 	BERTH_AUTO(fake_stop) struct fake fake;                                                                        \
 	fake_start(&fake, false);                                                                                      \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/unit/cli/fake.h"
+#include "tests/unit/cli/fake_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,128 +17,9 @@
 #include "common/evidence/x509.h"
 #include "tests/support/test.h"
 
-#define ANYONE      (BERTH_ROLE_ANYONE | BERTH_ROLE_USER | BERTH_ROLE_OPERATOR)
 #define STARTED_NS  INT64_C(1787400000000000000)
-#define CHUNK_SIZE  1024
 #define THREADS     2
 #define STATE(name) BERTH__V1__TRIAL_STATE__TRIAL_##name
-
-static void answer(struct berth_rpc_call *call, const void *message)
-{
-	berth_rpc_send(call, message, NULL);
-	berth_rpc_finish(call, NULL);
-}
-
-static void refuse(struct berth_rpc_call *call, enum berth_error_code code, const char *text)
-{
-	struct berth_error err;
-	berth_fail(&err, code, "%s", text);
-	berth_rpc_finish(call, &err);
-}
-
-// --- blobs ---
-
-static struct fake_blob *find_blob(struct fake *fake, const Berth__V1__BlobRef *ref)
-{
-	for (size_t i = 0; i < fake->blobs_count; i++) {
-		if (ref->sha256.len == 32 && memcmp(fake->blobs[i].sha256, ref->sha256.data, 32) == 0) {
-			return &fake->blobs[i];
-		}
-	}
-	return NULL;
-}
-
-static void find_missing(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context)
-{
-	struct fake *fake = context;
-	const Berth__V1__FindMissingRequest *request = (const Berth__V1__FindMissingRequest *)message;
-	Berth__V1__FindMissingResponse response = BERTH__V1__FIND_MISSING_RESPONSE__INIT;
-	Berth__V1__BlobRef *missing[FAKE_BLOBS_MAX];
-	response.missing = missing;
-	pthread_mutex_lock(&fake->lock);
-	for (size_t i = 0; i < request->n_blobs && i < FAKE_BLOBS_MAX; i++) {
-		if (!find_blob(fake, request->blobs[i])) {
-			missing[response.n_missing++] = request->blobs[i];
-		}
-	}
-	pthread_mutex_unlock(&fake->lock);
-	answer(call, &response);
-}
-
-static void put_begin(struct berth_rpc_call *call, void *context)
-{
-	(void)context;
-	berth_rpc_call_set_data(call, berth_alloc(sizeof(struct berth_buf)));
-	berth_rpc_read_next(call);
-}
-
-static void put_message(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context)
-{
-	(void)context;
-	const Berth__V1__PutBlobRequest *request = (const Berth__V1__PutBlobRequest *)message;
-	struct berth_buf *bytes = berth_rpc_call_data(call);
-	assert_true(request->chunk.len <= 1024 * 1024);
-	assert_int_equal(bytes->size == 0 && request->chunk.len == 0, request->blob != NULL);
-	berth_buf_add(bytes, request->chunk.data, request->chunk.len);
-	berth_rpc_read_next(call);
-}
-
-static void put_end(struct berth_rpc_call *call, void *context)
-{
-	struct fake *fake = context;
-	struct berth_buf *bytes = berth_rpc_call_data(call);
-	Berth__V1__PutBlobResponse response = BERTH__V1__PUT_BLOB_RESPONSE__INIT;
-	pthread_mutex_lock(&fake->lock);
-	struct fake_blob *blob = &fake->blobs[fake->blobs_count++];
-	struct berth_digest digest = berth_sha256(bytes->data, bytes->size);
-	memcpy(blob->sha256, digest.bytes, sizeof blob->sha256);
-	blob->bytes = *bytes;
-	*bytes = (struct berth_buf){0};
-	fake->puts++;
-	pthread_mutex_unlock(&fake->lock);
-	answer(call, &response);
-}
-
-static void put_over(struct berth_rpc_call *call, bool cancelled, void *context)
-{
-	(void)cancelled;
-	(void)context;
-	struct berth_buf *bytes = berth_rpc_call_data(call);
-	if (bytes) {
-		berth_buf_free(bytes);
-		free(bytes);
-	}
-}
-
-static void get_blob(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context)
-{
-	struct fake *fake = context;
-	const Berth__V1__GetBlobRequest *request = (const Berth__V1__GetBlobRequest *)message;
-	pthread_mutex_lock(&fake->lock);
-	fake->gets++;
-	struct fake_blob *blob = find_blob(fake, request->blob);
-	bool cut = fake->get_cuts > 0 && fake->get_cuts-- > 0;
-	for (size_t at = (size_t)request->offset; blob && at < blob->bytes.size; at += CHUNK_SIZE) {
-		size_t left = blob->bytes.size - at;
-		BERTH_AUTO_FREE uint8_t *copy =
-			berth_memdup(blob->bytes.data + at, left < CHUNK_SIZE ? left : CHUNK_SIZE);
-		Berth__V1__GetBlobResponse response = BERTH__V1__GET_BLOB_RESPONSE__INIT;
-		response.chunk = (ProtobufCBinaryData){left < CHUNK_SIZE ? left : CHUNK_SIZE, copy};
-		copy[0] ^= fake->corrupt_blobs;
-		berth_rpc_send(call, &response.base, NULL);
-		if (cut) {
-			break;
-		}
-	}
-	pthread_mutex_unlock(&fake->lock);
-	if (!blob) {
-		refuse(call, BERTH_ERROR_NOT_FOUND, "no such blob");
-	} else if (cut) {
-		refuse(call, BERTH_ERROR_UNAVAILABLE, "cut");
-	} else {
-		berth_rpc_finish(call, NULL);
-	}
-}
 
 // --- the job ---
 
@@ -167,7 +48,7 @@ static Berth__V1__BlobRef *result_blob(struct fake *fake)
 	berth__v1__blob_ref__init(ref);
 	berth_proto_set_bytes(&ref->sha256, digest.bytes, sizeof digest.bytes);
 	ref->size = (int64_t)blob->bytes.size;
-	if (find_blob(fake, ref)) {
+	if (fake_find_blob(fake, ref)) {
 		berth_buf_reset(&blob->bytes);
 	} else {
 		fake->blobs_count++;
@@ -290,7 +171,7 @@ static void submit_job(struct berth_rpc_call *call, const ProtobufCMessage *mess
 		make_job(fake, request);
 	}
 	pthread_mutex_unlock(&fake->lock);
-	answer(call, &response);
+	fake_answer(call, &response);
 }
 
 static void list_jobs(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context)
@@ -323,7 +204,7 @@ static void get_job(struct berth_rpc_call *call, const ProtobufCMessage *message
 		berth_rpc_finish(call, NULL);
 	} else {
 		BERTH_AUTO_FREE char *text = berth_format("no job %s", id);
-		refuse(call, BERTH_ERROR_NOT_FOUND, text);
+		fake_refuse(call, BERTH_ERROR_NOT_FOUND, text);
 	}
 }
 
@@ -379,7 +260,7 @@ static void watch_job(struct berth_rpc_call *call, const ProtobufCMessage *messa
 	}
 	pthread_mutex_unlock(&fake->lock);
 	if (cut) {
-		refuse(call, BERTH_ERROR_UNAVAILABLE, "restarting");
+		fake_refuse(call, BERTH_ERROR_UNAVAILABLE, "restarting");
 	} else if (!holds) {
 		berth_rpc_finish(call, NULL);
 	}
@@ -430,7 +311,7 @@ static void list_agents(struct berth_rpc_call *call, const ProtobufCMessage *mes
 	Berth__V1__Agent *agents[] = {quay()};
 	response.n_agents = 1;
 	response.agents = agents;
-	answer(call, &response);
+	fake_answer(call, &response);
 }
 
 static void get_agent(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context)
@@ -439,9 +320,9 @@ static void get_agent(struct berth_rpc_call *call, const ProtobufCMessage *messa
 	Berth__V1__GetAgentResponse response = BERTH__V1__GET_AGENT_RESPONSE__INIT;
 	response.agent = quay();
 	if (strcmp(((const Berth__V1__GetAgentRequest *)message)->name, "quay-1") == 0) {
-		answer(call, &response);
+		fake_answer(call, &response);
 	} else {
-		refuse(call, BERTH_ERROR_NOT_FOUND, "no such agent");
+		fake_refuse(call, BERTH_ERROR_NOT_FOUND, "no such agent");
 	}
 }
 
@@ -455,13 +336,13 @@ static void enroll(struct berth_rpc_call *call, const ProtobufCMessage *message,
 	if ((strcmp(request->role, "agent") == 0) != (request->signing_key_der.len > 0) ||
 		!berth_x509_issue(fake->authority, fake->authority_key, request->request_der.data,
 			request->request_der.len, request->role, request->name, NULL, 30, &certificate, &err)) {
-		refuse(call, BERTH_ERROR_INVALID, "a bad request for a certificate");
+		fake_refuse(call, BERTH_ERROR_INVALID, "a bad request for a certificate");
 		return;
 	}
 	response.certificate_pem = certificate;
 	response.authority_pem = fake->authority;
 	response.fleet = "harbour";
-	answer(call, &response);
+	fake_answer(call, &response);
 }
 
 static void list_leases(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context)
@@ -479,36 +360,26 @@ static void list_leases(struct berth_rpc_call *call, const ProtobufCMessage *mes
 	lease.job_id = request->job_id;
 	response.leases = leases;
 	response.n_leases = first || (!request->open_only && strncmp(request->after_lease_id, "aaaa", 4) == 0);
-	answer(call, &response);
+	fake_answer(call, &response);
 }
 
 // --- the servers ---
 
 static const struct berth_rpc_handler JOB_HANDLERS[] = {
-	{.method = "SubmitJob", .roles = ANYONE, .message = submit_job},
-	{.method = "ListJobs", .roles = ANYONE, .message = list_jobs},
-	{.method = "GetJob", .roles = ANYONE, .message = get_job},
-	{.method = "ListTrials", .roles = ANYONE, .message = list_trials},
-	{.method = "WatchJob", .roles = ANYONE, .message = watch_job},
-	{.method = "CancelJob", .roles = ANYONE, .message = cancel_job},
+	{.method = "SubmitJob", .roles = FAKE_ANYONE, .message = submit_job},
+	{.method = "ListJobs", .roles = FAKE_ANYONE, .message = list_jobs},
+	{.method = "GetJob", .roles = FAKE_ANYONE, .message = get_job},
+	{.method = "ListTrials", .roles = FAKE_ANYONE, .message = list_trials},
+	{.method = "WatchJob", .roles = FAKE_ANYONE, .message = watch_job},
+	{.method = "CancelJob", .roles = FAKE_ANYONE, .message = cancel_job},
 };
 static const struct berth_rpc_handler FLEET_HANDLERS[] = {
-	{.method = "ListAgents", .roles = ANYONE, .message = list_agents},
-	{.method = "GetAgent", .roles = ANYONE, .message = get_agent},
-	{.method = "Enroll", .roles = ANYONE, .message = enroll},
+	{.method = "ListAgents", .roles = FAKE_ANYONE, .message = list_agents},
+	{.method = "GetAgent", .roles = FAKE_ANYONE, .message = get_agent},
+	{.method = "Enroll", .roles = FAKE_ANYONE, .message = enroll},
 };
 static const struct berth_rpc_handler LEASE_HANDLERS[] = {
-	{.method = "ListLeases", .roles = ANYONE, .message = list_leases},
-};
-static const struct berth_rpc_handler BLOB_HANDLERS[] = {
-	{.method = "FindMissing", .roles = ANYONE, .message = find_missing},
-	{.method = "PutBlob",
-		.roles = ANYONE,
-		.begin = put_begin,
-		.message = put_message,
-		.half_closed = put_end,
-		.ended = put_over},
-	{.method = "GetBlob", .roles = ANYONE, .message = get_blob},
+	{.method = "ListLeases", .roles = FAKE_ANYONE, .message = list_leases},
 };
 
 static struct berth_rpc_server *serve(const char *at, const struct berth_rpc_service *services, size_t services_count,
@@ -568,7 +439,7 @@ void fake_start(struct fake *fake, bool tls)
 	}
 	fake->main = serve_main(fake, "127.0.0.1:0", tls ? &files : NULL, &fake->address);
 	const struct berth_rpc_service blobs[] = {
-		{&berth__v1__blob_service__descriptor, BLOB_HANDLERS, BERTH_COUNT(BLOB_HANDLERS), fake},
+		{&berth__v1__blob_service__descriptor, FAKE_BLOB_HANDLERS, FAKE_BLOB_HANDLERS_COUNT, fake},
 	};
 	fake->blob_server = serve("127.0.0.1:0", blobs, BERTH_COUNT(blobs), tls ? &files : NULL, &fake->blobs_address);
 	free((char *)files.certificate);

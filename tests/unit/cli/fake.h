@@ -71,3 +71,16 @@ void shell_free(struct shell *shell); // for BERTH_AUTO
 // Runs `berth WORDS...` (NULL-terminated) and returns the exit code.
 int shell_run(struct shell *shell, const char *const *words);
 #define SHELL(shell, ...) shell_run((shell), (const char *const[]){__VA_ARGS__, NULL})
+
+#define assert_has(text, part)                                                                                         \
+	do {                                                                                                           \
+		if (!strstr((text), (part))) {                                                                         \
+			fail_msg("no \"%s\" in: %s", (part), (text));                                                  \
+		}                                                                                                      \
+	} while (0)
+#define assert_code(shell, wanted)                                                                                     \
+	do {                                                                                                           \
+		if ((shell).code != (wanted)) {                                                                        \
+			fail_msg("exit code %d, wanted %d: %s", (shell).code, (wanted), (shell).err);                  \
+		}                                                                                                      \
+	} while (0)
