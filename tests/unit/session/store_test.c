@@ -115,7 +115,7 @@ static void a_cleanup_that_fails_again_in_the_same_way_is_reported_once(void **s
 
 struct many {
 	struct agent_store *store;
-	char lease_id[16];
+	char lease_id[32];
 };
 
 static void *move_often(void *context)
