@@ -102,8 +102,8 @@ trap 'exit 143' TERM
 
 step '3. Docker Engine and base image'
 export DOCKER_HOST=${DOCKER_HOST:-unix:///var/run/docker.sock}
-if /usr/bin/docker version --format 'using the Engine {{.Server.Version}} at '"$DOCKER_HOST" 2> /dev/null; then
-	:
+if version=$(/usr/bin/docker version --format '{{.Server.Version}}' 2> /dev/null) && [ -n "$version" ]; then
+	echo "using the Engine $version at $DOCKER_HOST"
 else
 	echo "no Engine answers at $DOCKER_HOST: starting one below $home/engine"
 	touch "$home/run/engine-is-ours"

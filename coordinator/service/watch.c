@@ -128,7 +128,14 @@ void berth_watch_effect(struct berth_watchers *watchers, const struct berth_effe
 static void add_trials(struct berth_daemon *daemon, const struct berth_core *core, struct watcher *watcher,
 	Berth__V1__JobUpdate *update)
 {
+	struct berth_error err;
 	watcher->changed = false;
+	// An ended job's spec, and with it the names of its trials, is no longer in memory.
+	BERTH_AUTO(berth_proto_cleanup)
+	Berth__V1__JobSpec *spec =
+		update->job->ended_at_ns && watcher->with_trials
+			? berth_read_spec(daemon, berth_core_job_sequence(core, watcher->job_id), &err)
+			: NULL;
 	for (uint32_t i = 0; i < watcher->cells; i++) {
 		if (!watcher->dirty[i]) {
 			continue;
@@ -139,7 +146,7 @@ static void add_trials(struct berth_daemon *daemon, const struct berth_core *cor
 		}
 		watcher->dirty[i] = 0;
 		uint64_t sequence;
-		Berth__V1__Trial *trial = berth_core_trial(core, watcher->job_id, i, NULL, &sequence);
+		Berth__V1__Trial *trial = berth_core_trial(core, watcher->job_id, i, spec, &sequence);
 		trial->result = sequence ? berth_read_result(daemon, sequence, true) : NULL;
 		berth_proto_append(&update->n_trials, &update->trials, trial);
 	}
