@@ -117,6 +117,7 @@ static void decide_start(const struct decision *decision)
 	HASH_ITER (hh, decision->core->agents, agent, next) {
 		agent->beat_boot_ns = decision->now.boot_ns;
 	}
+	decision->core->started = true;
 }
 
 typedef void (*decide_fn)(const struct decision *);
@@ -143,6 +144,11 @@ void berth_core_decide(struct berth_core *core, const struct berth_command *comm
 		refuse(&decision, BERTH_ERROR_NOT_SERVING,
 			"a newer incarnation of this coordinator is known to the fleet: this one has stopped; stop the "
 			"other one or this one for good");
+		return;
+	}
+	// A replayed core does not know when it last heard of anyone: a tick would take every agent for lost.
+	if (!core->started && command->kind != BERTH_COMMAND_START) {
+		refuse(&decision, BERTH_ERROR_NOT_SERVING, "this coordinator is still starting: try again");
 		return;
 	}
 	deciders[command->kind](&decision);

@@ -134,6 +134,7 @@ struct berth_core {
 	struct person *people;
 	struct lease *leases;
 	// volatile
+	bool started; // this process's incarnation is decided: until then nobody could have been heard
 	bool place_wanted;
 	bool stopped; // a higher incarnation exists
 };

@@ -73,6 +73,36 @@ static void a_trial_is_not_moved_before_the_fencing_wait_is_over(void **state)
 	assert_int_equal(test_generation(fleet, job, 0), 2);
 }
 
+static void a_replayed_core_decides_nothing_before_its_incarnation_has_begun(void **state)
+{
+	struct test_fleet *fleet = *state;
+	test_join(fleet, "north", BOOT_A, 1);
+	BERTH_AUTO_FREE const char *job = test_submit(fleet, "j", 1, 1);
+	test_place(fleet);
+	// The replica is what a restarted coordinator has: state, and nobody heard.
+	struct berth_outcome outcome = {0};
+	const struct berth_command tick = {.kind = BERTH_COMMAND_TICK, .actor = ""};
+	test_advance_ms(fleet, FENCE_MS);
+	berth_core_decide(fleet->replica, &tick, fleet->now, &outcome);
+	assert_int_equal(outcome.events_count, 0);
+	assert_int_equal(outcome.error.code, BERTH_ERROR_NOT_SERVING);
+	const struct berth_command start = {.kind = BERTH_COMMAND_START,
+		.nonce = (const uint8_t *)"fedcba9876543210",
+		.version = "test",
+		.actor = ""};
+	berth_outcome_clear(&outcome);
+	berth_core_decide(fleet->replica, &start, fleet->now, &outcome);
+	assert_int_equal(outcome.events_count, 1);
+	berth_outcome_clear(&outcome);
+	berth_core_decide(fleet->replica, &tick, fleet->now, &outcome);
+	assert_int_equal(outcome.events_count, 0);
+	test_advance_ms(fleet, FENCE_MS);
+	berth_core_decide(fleet->replica, &tick, fleet->now, &outcome);
+	assert_int_equal(outcome.events_count, 1);
+	assert_int_equal(outcome.events[0]->body_case, BERTH__STORE__V1__EVENT__BODY_TRIAL_UNASSIGNED);
+	berth_outcome_clear(&outcome);
+}
+
 static void a_result_of_an_older_generation_changes_nothing(void **state)
 {
 	struct test_fleet *fleet = *state;
@@ -417,6 +447,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(a_job_runs_to_its_end_on_one_agent),
 	TEST(the_same_client_key_gives_the_same_job_and_another_spec_conflicts),
 	TEST(a_trial_is_not_moved_before_the_fencing_wait_is_over),
+	TEST(a_replayed_core_decides_nothing_before_its_incarnation_has_begun),
 	TEST(a_result_of_an_older_generation_changes_nothing),
 	TEST(a_report_is_applied_once_and_a_gap_is_refused),
 	TEST(a_scored_result_with_an_open_lease_is_run_again),
