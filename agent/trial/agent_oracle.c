@@ -124,7 +124,7 @@ bool trial_agent_run(struct trial *trial, const struct berth_task_step *step, co
 	} else {
 		trial_log(trial, "agent: did not end by itself");
 	}
-	trial_agent_sync(trial, agent_folder, berth_within_ms(SYNC_MS, good ? trial->cancel : NULL));
+	trial_agent_sync(trial, agent_folder, berth_within_ms(SYNC_MS, trial->cancel));
 	if (good && exit_code != 0) {
 		keep_exit_code(trial, agent_folder, exit_code);
 	}

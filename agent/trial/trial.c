@@ -14,7 +14,7 @@
 #include "common/codec/proto.h"
 
 #define COLLECT_MS (15 * 60 * 1000)
-#define SALVAGE_MS (30 * 1000) // for the outputs of a trial that was stopped
+#define SALVAGE_MS (30 * 1000) // for the outputs of a trial that broke off
 
 void trial_log(struct trial *trial, const char *format, ...)
 {
@@ -210,13 +210,14 @@ static void run_single(struct trial *trial, const struct trial_folders *folders,
 	}
 }
 
-// What the agent left behind is evidence, also of a trial that was stopped.
+// What the agent left behind is evidence, also of a trial that broke off. One that was stopped is no longer this
+// host's: nobody will see its result, and its container must be dead before another host may begin.
 static void salvage(struct trial *trial, const struct trial_folders *folders)
 {
 	if (!trial->environment || trial->outputs_kept || trial->task->steps_count > 0) {
 		return;
 	}
-	struct berth_until until = berth_within_ms(SALVAGE_MS, NULL);
+	struct berth_until until = berth_within_ms(SALVAGE_MS, trial->cancel);
 	trial_agent_sync(trial, folders->agent, until);
 	trial_collect(trial, NULL, folders->artifacts, until);
 }

@@ -131,8 +131,8 @@ static bool fail_verifier(struct trial *trial, const char *folder, const char *t
 {
 	if (trial_timed_out(trial, err)) {
 		// What the tests said so far is worth a look; it is no reward.
-		trial->leases.runner->download(
-			trial->environment, "/logs/verifier", true, folder, berth_within_ms(SALVAGE_MS, NULL), NULL);
+		trial->leases.runner->download(trial->environment, "/logs/verifier", true, folder,
+			berth_within_ms(SALVAGE_MS, trial->cancel), NULL);
 		return trial_fail(failure, BERTH__V1__OUTCOME__OUTCOME_TASK, "VerifierTimeoutError",
 			"Verifier execution timed out after %g seconds", timeout_sec);
 	}

@@ -19,7 +19,7 @@ struct fake {
 	enum point point;
 	enum berth_error_code code;
 	enum berth_create_outcome create_outcome;
-	bool exists, was_verified;
+	bool exists, was_verified, outlasts_cancel;
 	int exit_code;
 	const char *reward;
 	struct berth_cancel *cancel; // fired where it fails
@@ -107,9 +107,10 @@ static bool fake_put(struct berth_environment *environment, const struct berth_p
 static bool fake_download(struct berth_environment *environment, const char *source, bool is_folder, const char *path,
 	struct berth_until until, struct berth_error *err)
 {
-	(void)until;
 	(void)is_folder;
 	struct fake *fake = (struct fake *)environment;
+	// A stopped trial's container must die at once: nothing that comes before may outlast the cancel.
+	fake->outlasts_cancel = fake->outlasts_cancel || (fake->cancel && until.cancel != fake->cancel);
 	if (strcmp(source, "/logs/verifier") != 0) {
 		return true;
 	}
@@ -323,6 +324,7 @@ static void a_cancel_ends_in_cancelled_whatever_broke_on_the_way(void **state)
 		assert_int_equal(result.outcome, BERTH__V1__OUTCOME__OUTCOME_CANCELLED);
 		assert_string_equal(result.exception->type, "CancelledError");
 		assert_false(fake.exists);
+		assert_false(fake.outlasts_cancel);
 		berth_trial_result_free(&result);
 		berth_cancel_free(fake.cancel);
 	}
