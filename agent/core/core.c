@@ -141,6 +141,7 @@ void berth_agent_core_stream_down(struct berth_agent_core *core, int64_t now_ns,
 	(void)now_ns;
 	(void)actions;
 	core->stream = AGENT_CORE_DOWN;
+	core->acknowledged = 0;
 	memset(core->heartbeats, 0, sizeof core->heartbeats);
 	agent_core_outbox_stream_down(core);
 }
@@ -256,6 +257,8 @@ static void heartbeat(struct berth_agent_core *core, int64_t now_ns, struct bert
 	beat.disk_free_mb = core->disk_free_mb;
 	beat.accepting = core->accepting;
 	beat.trouble = core->trouble;
+	beat.acknowledged = core->acknowledged;
+	beat.outbox_first = agent_core_outbox_first(core);
 	Berth__V1__AgentMessage message = BERTH__V1__AGENT_MESSAGE__INIT;
 	message.body_case = BERTH__V1__AGENT_MESSAGE__BODY_HEARTBEAT;
 	message.heartbeat = &beat;
@@ -321,6 +324,7 @@ static void heartbeat_acked(struct berth_agent_core *core, const Berth__V1__Hear
 	}
 	see(core, ack->head);
 	save_when_due(core, now_ns, actions);
+	core->acknowledged = ack->sequence > core->acknowledged ? ack->sequence : core->acknowledged;
 	const struct agent_core_heartbeat *sent = &core->heartbeats[ack->sequence % AGENT_CORE_HEARTBEATS_MAX];
 	if (ack->sequence && sent->sequence == ack->sequence && sent->sent_ns > core->renewed_ns) {
 		core->renewed_ns = sent->sent_ns;

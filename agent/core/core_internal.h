@@ -14,7 +14,7 @@
 #define AGENT_CORE_TRIALS_MAX 4096
 // Heartbeats sent and not acknowledged whose send times are kept; the oldest is forgotten first.
 #define AGENT_CORE_HEARTBEATS_MAX 64
-#define AGENT_CORE_SAVE_NS	  BERTH_NS_PER_S
+#define AGENT_CORE_SAVE_NS        BERTH_NS_PER_S
 
 enum agent_core_stream {
 	AGENT_CORE_DOWN,
@@ -27,7 +27,7 @@ enum agent_core_stream {
 struct agent_core_boot {
 	char *boot_id;
 	uint64_t acked; // by the coordinator that is obeyed now
-	uint64_t last;	// newest report that was written
+	uint64_t last;  // newest report that was written
 	uint64_t dropped;
 	struct agent_core_boot *prev, *next;
 };
@@ -38,7 +38,7 @@ struct agent_core_report {
 	uint8_t *packed;
 	size_t size;
 	Berth__V1__TrialKey *done; // of a TrialDone, else NULL
-	bool sent;		   // on the stream that is up
+	bool sent;                 // on the stream that is up
 	struct agent_core_report *prev, *next;
 };
 
@@ -47,7 +47,7 @@ struct agent_core_trial {
 	Berth__V1__Assignment *assignment; // until it is started
 	bool started;
 	bool stopping;
-	bool expired;	     // stopping only because the hold is over
+	bool expired;        // stopping only because the hold is over
 	int64_t received_ns; // of the assignment
 	int64_t expires_ns;
 	char *phase; // newest, NULL before the first
@@ -75,6 +75,7 @@ struct berth_agent_core {
 
 	uint64_t hold_ms, heartbeat_ms;
 	uint64_t heartbeat_sequence;
+	uint64_t acknowledged; // newest heartbeat that was answered on this stream
 	int64_t heartbeat_due_ns;
 	struct agent_core_heartbeat heartbeats[AGENT_CORE_HEARTBEATS_MAX]; // by sequence modulo the size
 	int64_t renewed_ns; // send time of the newest acknowledged heartbeat; INT64_MIN: none

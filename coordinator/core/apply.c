@@ -213,6 +213,7 @@ static bool begin_lease(
 	lease->job = cell->job;
 	lease->agent = agent;
 	LL_PREPEND2(cell->leases, lease, next_of_cell);
+	DL_APPEND(agent->fresh, lease);
 	HASH_ADD_KEYPTR(hh, core->leases, lease->record->lease_id, strlen(lease->record->lease_id), lease);
 	cell->job->open_leases++;
 	agent->open_leases++;
@@ -338,6 +339,9 @@ static bool apply_lease_moved(struct berth_core *core, const event_t *event, str
 		return corrupt(event, err, "lease move that is not allowed");
 	}
 	Berth__V1__Lease *record = lease->record;
+	if (record->state == BERTH__V1__LEASE_STATE__LEASE_CREATING) {
+		DL_DELETE(lease->agent->fresh, lease);
+	}
 	record->state = moved->state;
 	if (moved->resource_id[0]) {
 		berth_proto_set_string(&record->resource_id, moved->resource_id);

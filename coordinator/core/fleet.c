@@ -187,6 +187,47 @@ static void reconcile(const struct decision *decision, struct agent *agent)
 	}
 }
 
+static bool is_listed(const Berth__V1__Heartbeat *beat, const struct lease *lease)
+{
+	for (size_t i = 0; i < beat->n_running; i++) {
+		const Berth__V1__TrialKey *key = beat->running[i];
+		if (key->index == lease->record->trial_index && key->generation == lease->record->generation &&
+			strcmp(key->job_id, lease->record->job_id) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool is_current(const struct lease *lease)
+{
+	const struct cell *cell = &lease->job->cells[lease->record->trial_index];
+	return cell->agent == lease->agent && cell->generation == lease->record->generation;
+}
+
+// A lease whose assignment was withdrawn, of which no mark was ever reported: it was never dispatched, once its agent
+// has nothing left to report, does not list the trial, and has answered for all that was sent to it before (its marks
+// are durable before their effects, and a stream keeps its order).
+static void retire_unused(const struct decision *decision, struct agent *agent)
+{
+	const Berth__V1__Heartbeat *beat = decision->command->heartbeat;
+	struct lease *lease, *next;
+	DL_FOREACH_SAFE (agent->fresh, lease, next) {
+		if (beat->outbox_first || is_current(lease) || is_listed(beat, lease)) {
+			lease->idle_session = 0;
+		} else if (lease->idle_session != agent->session) {
+			lease->idle_session = agent->session;
+			lease->idle_beat = beat->sequence;
+		} else if (beat->acknowledged >= lease->idle_beat) {
+			Berth__V1__LeaseMove move = BERTH__V1__LEASE_MOVE__INIT;
+			move.lease_id = lease->record->lease_id;
+			move.state = BERTH__V1__LEASE_STATE__LEASE_RETIRED;
+			move.proof = BERTH__V1__DEATH_PROOF__NEVER_DISPATCHED;
+			move_lease(decision, lease, &move);
+		}
+	}
+}
+
 void decide_heartbeat(const struct decision *decision)
 {
 	struct agent *agent = agent_in_session(decision);
@@ -207,6 +248,7 @@ void decide_heartbeat(const struct decision *decision)
 	struct berth_effect *ack = effect_agent(decision, BERTH_EFFECT_HEARTBEAT_ACK, agent);
 	ack->sequence = beat->sequence;
 	reconcile(decision, agent);
+	retire_unused(decision, agent);
 }
 
 void decide_stream_down(const struct decision *decision)

@@ -17,21 +17,8 @@ static void skip(const struct decision *decision, const char *reason)
 	emit(decision, event);
 }
 
-static void report_lease(const struct decision *decision, const Berth__V1__LeaseMove *move)
+void move_lease(const struct decision *decision, const struct lease *lease, const Berth__V1__LeaseMove *move)
 {
-	const struct lease *lease = core_lease(decision->core, move->lease_id);
-	if (!lease) {
-		skip(decision, "no such lease");
-		return;
-	}
-	if (strcmp(lease->agent->name, decision->command->agent) != 0) {
-		skip(decision, "the lease belongs to another agent");
-		return;
-	}
-	if (!lease_may_move(lease->record->state, move->state, move->proof)) {
-		skip(decision, "the lease may not move so");
-		return;
-	}
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_LEASE_MOVED);
 	Berth__Store__V1__LeaseMoved *moved = berth_alloc(sizeof *moved);
 	berth__store__v1__lease_moved__init(moved);
@@ -47,6 +34,24 @@ static void report_lease(const struct decision *decision, const Berth__V1__Lease
 	if (lease->job->state == BERTH__V1__JOB_STATE__JOB_CANCELLING) {
 		end_job_if_over(decision, lease->job);
 	}
+}
+
+static void report_lease(const struct decision *decision, const Berth__V1__LeaseMove *move)
+{
+	const struct lease *lease = core_lease(decision->core, move->lease_id);
+	if (!lease) {
+		skip(decision, "no such lease");
+		return;
+	}
+	if (strcmp(lease->agent->name, decision->command->agent) != 0) {
+		skip(decision, "the lease belongs to another agent");
+		return;
+	}
+	if (!lease_may_move(lease->record->state, move->state, move->proof)) {
+		skip(decision, "the lease may not move so");
+		return;
+	}
+	move_lease(decision, lease, move);
 }
 
 // --- acceptance ---

@@ -82,6 +82,9 @@ struct lease {
 	struct job *job;
 	struct agent *agent;
 	struct lease *next_of_cell;
+	struct lease *prev, *next; // in agent->fresh while CREATING
+	// volatile
+	uint64_t idle_session, idle_beat; // the heartbeat from which on its agent was told of nothing that could use it
 	UT_hash_handle hh;
 };
 
@@ -101,6 +104,7 @@ struct agent {
 	Berth__V1__Capacity capacity;
 	struct boot *boots;
 	struct cell *running;
+	struct lease *fresh; // leases of which no mark was reported yet
 	uint32_t running_count, running_cpus, open_leases;
 	uint64_t running_memory_mb;
 	// volatile
@@ -199,4 +203,5 @@ int64_t retry_delay_ns(const Berth__V1__RetryPolicy *policy, uint32_t attempt);
 bool wants_retry(const struct cell *cell, const Berth__V1__TrialResult *result);
 void unassign(const struct decision *decision, struct cell *cell, Berth__Store__V1__UnassignReason reason,
 	const char *detail, const Berth__V1__TrialResult *result);
+void move_lease(const struct decision *decision, const struct lease *lease, const Berth__V1__LeaseMove *move);
 void end_job_if_over(const struct decision *decision, struct job *job);

@@ -337,7 +337,8 @@ static bool narrow_scope(Berth__V1__Secret *secret, uint32_t agent, uint32_t tas
 		berth_proto_set_string(&secret->scope, scope);
 		return true;
 	}
-	return true; // of the whole job
+	// Of the whole job; a scope that this version does not know goes to no trial.
+	return strcmp(secret->scope, "verifier") == 0 || strcmp(secret->scope, "environment") == 0;
 }
 
 static Berth__V1__SecretSet *secrets_of(struct berth_daemon *daemon, const Berth__V1__Assignment *assignment)

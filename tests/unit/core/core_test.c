@@ -276,6 +276,36 @@ static void a_cancelled_job_ends_when_its_last_lease_is_proven_dead(void **state
 	assert_int_equal(fleet->outcome.events_count, 0);
 }
 
+static void a_lease_that_its_agent_never_learned_of_is_retired_as_never_dispatched(void **state)
+{
+	struct test_fleet *fleet = *state;
+	test_join(fleet, "north", BOOT_A, 1);
+	BERTH_AUTO_FREE const char *job = test_submit(fleet, "j", 1, 1);
+	test_place(fleet);
+	BERTH_AUTO_FREE char *lease = berth_strdup(test_lease(fleet, job, 0));
+	uint64_t session = test_join(fleet, "north", BOOT_B, 1); // killed before it could journal the assignment
+	test_decide(
+		fleet, (struct berth_command){
+			       .kind = BERTH_COMMAND_CANCEL, .actor = "user/ann", .job_id = job, .reason = "enough"});
+	assert_int_equal(test_job_state(fleet, job), BERTH__V1__JOB_STATE__JOB_CANCELLING);
+	fleet->outbox_first = 1; // as long as it has something to tell, the mark may be among it
+	test_beat(fleet, "north", session, NULL, 0);
+	test_beat(fleet, "north", session, NULL, 0);
+	assert_int_equal(test_job_state(fleet, job), BERTH__V1__JOB_STATE__JOB_CANCELLING);
+	fleet->outbox_first = 0;
+	Berth__V1__TrialKey key = test_key(job, 0, 1);
+	test_beat(fleet, "north", session, &key, 1);
+	test_beat(fleet, "north", session, NULL, 0);
+	assert_int_equal(test_job_state(fleet, job), BERTH__V1__JOB_STATE__JOB_CANCELLING);
+	test_beat(fleet, "north", session, NULL, 0);
+	assert_int_equal(test_job_state(fleet, job), BERTH__V1__JOB_STATE__JOB_CANCELLED);
+	Berth__V1__Lease *leases[2];
+	assert_int_equal(berth_core_leases(fleet->core, job, false, NULL, 2, leases), 1);
+	assert_int_equal(leases[0]->proof, BERTH__V1__DEATH_PROOF__NEVER_DISPATCHED);
+	assert_string_equal(leases[0]->lease_id, lease);
+	berth_proto_free(leases[0]);
+}
+
 static void hello(struct test_fleet *fleet, uint64_t number, const char *nonce, bool seen_held)
 {
 	Berth__V1__Hello message = BERTH__V1__HELLO__INIT;
@@ -457,6 +487,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(an_assignment_that_was_never_received_is_sent_again),
 	TEST(a_trial_that_an_agent_no_longer_owns_is_revoked),
 	TEST(a_cancelled_job_ends_when_its_last_lease_is_proven_dead),
+	TEST(a_lease_that_its_agent_never_learned_of_is_retired_as_never_dispatched),
 	TEST(an_agent_of_a_twin_is_refused),
 	TEST(an_agent_that_saw_what_the_ledger_lacks_is_refused),
 	TEST(a_higher_incarnation_ends_the_service_for_good),

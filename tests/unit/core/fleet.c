@@ -127,6 +127,9 @@ void test_beat(
 	beat.running = keys;
 	beat.n_running = count;
 	beat.accepting = true;
+	beat.sequence = ++fleet->beats;
+	beat.acknowledged = fleet->beats - 1;
+	beat.outbox_first = fleet->outbox_first;
 	test_decide(fleet, (struct berth_command){.kind = BERTH_COMMAND_HEARTBEAT,
 				   .actor = "agent/x",
 				   .agent = agent,

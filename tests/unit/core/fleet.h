@@ -8,7 +8,8 @@ struct test_fleet {
 	struct berth_core *core, *replica;
 	struct berth_core_now now;
 	struct berth_outcome outcome; // of the newest command
-	uint64_t sessions, ids;
+	uint64_t sessions, ids, beats;
+	uint64_t outbox_first; // of the next heartbeats
 };
 
 struct test_fleet *test_fleet_new(int64_t hold_ms);
