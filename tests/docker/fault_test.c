@@ -345,10 +345,18 @@ static bool build_fails_and_dies(struct test_request *request)
 	return false;
 }
 
+// A daemon that answers before it has read the context cuts the client off in mid-send.
 static bool build_refuses(struct test_request *request)
 {
+	test_request_drain(request);
 	test_answer(request, 400, "{\"message\":\"dockerfile parse error line 1\"}");
 	return false;
+}
+
+static bool build_says_500(struct test_request *request)
+{
+	test_request_drain(request);
+	return say_500(request);
 }
 
 static void a_build_that_breaks_off_is_never_a_success(void **state)
@@ -356,8 +364,8 @@ static void a_build_that_breaks_off_is_never_a_success(void **state)
 	struct daemon *daemon = *state;
 	static const struct row rows[] = {{build_dies, BERTH_ERROR_IO, "t:1"},
 		{build_ends_early, BERTH_ERROR_IO, "t:1"}, {build_fails_and_dies, BERTH_ERROR_INVALID, "exit code 4"},
-		{build_refuses, BERTH_ERROR_INVALID, "parse error"}, {say_500, BERTH_ERROR_INTERNAL, "something broke"},
-		{hang, BERTH_ERROR_CANCELLED, "t:1"}};
+		{build_refuses, BERTH_ERROR_INVALID, "parse error"},
+		{build_says_500, BERTH_ERROR_INTERNAL, "something broke"}, {hang, BERTH_ERROR_CANCELLED, "t:1"}};
 	struct berth_docker *docker = open_docker(daemon);
 	for (size_t i = 0; i < BERTH_COUNT(rows); i++) {
 		set_reply(daemon, "/build", rows[i].answer);
