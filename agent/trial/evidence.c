@@ -122,7 +122,7 @@ static bool sign(struct trial *trial, Berth__V1__Evidence *evidence, struct bert
 		return berth_fail(err, BERTH_ERROR_INTERNAL, "this agent has no signing key");
 	}
 	if (!berth_json_write_canonical(json, &text, err) || !berth_signing_key_public(key, &public_der, &size, err) ||
-		!berth_sign(key, TRIAL_STATEMENT_TYPE, text.data, text.size, signature, err)) {
+		!berth_sign(key, BERTH_STATEMENT_TYPE, text.data, text.size, signature, err)) {
 		return false;
 	}
 	berth_signing_key_id(public_der, size, key_id);

@@ -140,5 +140,4 @@ Berth__V1__Outcome trial_outcome(
 	bool unproven, bool leases_ended, const struct trial_failure *failure, const berth_json *rewards);
 
 // --- evidence.c ---
-#define TRIAL_STATEMENT_TYPE "application/vnd.berth.trial-statement+json"
 bool trial_evidence(struct trial *trial, struct berth_error *err);

@@ -10,6 +10,8 @@
 #include "common/base/error.h"
 
 #define BERTH_SIGNATURE_SIZE 64
+// The payload type of a trial's signed statement: what an agent signs and a coordinator checks.
+#define BERTH_STATEMENT_TYPE "application/vnd.berth.trial-statement+json"
 
 struct berth_signing_key;
 

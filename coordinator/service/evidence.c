@@ -7,7 +7,6 @@
 #include "common/evidence/sign.h"
 #include "coordinator/service/daemon.h"
 
-#define STATEMENT_TYPE       "application/vnd.berth.trial-statement+json"
 #define STATEMENT_VERSION    1
 #define STATEMENT_SIZE_MAX   (1024 * 1024)
 #define ATTESTATION_SIZE_MAX (64 * 1024)
@@ -104,7 +103,7 @@ const char *berth_evidence_fault(
 	if (size > STATEMENT_SIZE_MAX) {
 		return "the statement is too large";
 	}
-	if (!key_size || !berth_verify(key_der, key_size, STATEMENT_TYPE, evidence->statement, size,
+	if (!key_size || !berth_verify(key_der, key_size, BERTH_STATEMENT_TYPE, evidence->statement, size,
 				 evidence->signature.data, evidence->signature.len, NULL)) {
 		return "the statement is not signed by the agent's enrolled key";
 	}
