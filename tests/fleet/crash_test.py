@@ -6,7 +6,7 @@ import time
 
 from fleet import Fleet, Scores, fencing_seconds
 from runner import fleet_test
-from world import check, wait_until
+from world import check, patience, wait_until
 
 MOVE_SLACK_SECONDS = 4  # ticks, heartbeats and a busy machine
 
@@ -18,7 +18,7 @@ def running_trials_survive_a_coordinator_that_is_killed_five_times(stage):
     begun = time.monotonic()
     job = fleet.submit(fleet.sleepers("short", 3), attempts=80 if stage.long else 40)
     scores = Scores(fleet, job)
-    restarts = []
+    restarts, back = [], []
     for _ in range(5):
         fleet.wait_containers(4)
         time.sleep(random_.uniform(0, 2.5))
@@ -29,20 +29,23 @@ def running_trials_survive_a_coordinator_that_is_killed_five_times(stage):
         fleet.start_coordinator()
         restarts.append(time.monotonic() - down)
         fleet.wait_agents()
+        back.append(time.monotonic() - down)
         shown = scores.look()
         after = {c["Id"] for c in fleet.containers() if c["State"] == "running"}
         running = {str(t["key"]["index"]) for t in shown["trials"] if t["state"] == "TRIAL_RUNNING"}
         lost = [trial for container, trial in before.items() if container not in after and trial in running
                 and shown["trials"][int(trial)]["phase"] not in ("verifier", "cleanup")]
         check(all(shown["trials"][int(trial)]["key"]["generation"] == 1 for trial in lost),
-              "containers of cells %s are gone after the restart" % lost)
+              "containers of cells %s are gone after the restart: %s" % (
+                  lost, {note for trial in lost for note in shown["trials"][int(trial)]["notes"]}))
     shown = scores.wait_end(240)
     fleet.check_scored_once(job, shown)
     again = [t["trial_name"] for t in shown["trials"] if t["key"]["generation"] != 1]
     check(not again, "restarts of the coordinator made trials run again: %s, because %s" % (
         again[:3], [t["notes"] for t in shown["trials"] if t["notes"]][:3]))
-    stage.figure("5 kills of the coordinator in a job of %d trials: serving again after %s s; job %.0f s" % (
-        len(shown["trials"]), ", ".join("%.2f" % s for s in restarts), time.monotonic() - begun))
+    stage.figure("5 kills of the coordinator in a job of %d trials: serving again after %s s, all agents back after %s s; "
+                 "job %.0f s" % (len(shown["trials"]), ", ".join("%.2f" % s for s in restarts),
+                                 ", ".join("%.1f" % s for s in back), time.monotonic() - begun))
     fleet.wait_retired(job)
     fleet.check_nothing_left()
     fleet.stop()
@@ -85,7 +88,7 @@ def trials_of_an_agent_that_stays_dead_move_after_the_documented_time(stage):
         fleet.show(job)["trials"][cell]["notes"] for cell in cells), 0.1)
     seconds = time.monotonic() - begun
     stage.figure("trials of a dead agent moved after %.1f s; hold_ms x 1.05 + 5 s is %.2f s" % (seconds, fencing_seconds()))
-    check(fencing_seconds() - 1.5 <= seconds <= fencing_seconds() + MOVE_SLACK_SECONDS, "trials moved after %.1f s" % seconds)
+    check(fencing_seconds() - 1.5 <= seconds <= fencing_seconds() + MOVE_SLACK_SECONDS * patience(), "trials moved after %.1f s" % seconds)
     shown = Scores(fleet, job).wait_end(120)
     fleet.check_scored_once(job, shown)
     open_leases = {lease["trial_index"] for lease in fleet.leases(job) if lease["state"] != "LEASE_RETIRED"}
