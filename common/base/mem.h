@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define BERTH_AUTO(cleanup_function) __attribute__((cleanup(cleanup_function)))
+// A variable that is only there for its cleanup is used.
+#define BERTH_AUTO(cleanup_function) __attribute__((cleanup(cleanup_function), unused))
 #define BERTH_AUTO_FREE		     BERTH_AUTO(berth_free_cleanup)
 #define BERTH_AUTO_CLOSE	     BERTH_AUTO(berth_close_cleanup)
 // Takes the pointer out of a variable that cleans up, so that the caller's caller owns it.
