@@ -120,12 +120,15 @@ if [ "$fuzz" = 1 ] && [ -z "$config" ]; then
 		each=$((fuzz_seconds / ${#fuzzers[@]}))
 		[ $each -gt 20 ] && each=20
 		[ $each -lt 1 ] && each=1
-		if "${bazel[@]}" build --color=no --curses=no --noshow_progress --config=fuzz "${fuzzers[@]}"; then
+		# The linker of clang's sanitizers warns by the thousand; what it says is shown when it fails.
+		if "${bazel[@]}" build --color=no --curses=no --noshow_progress --config=fuzz "${fuzzers[@]}" > "$work/build.log" 2>&1; then
+			binaries=$("${bazel[@]}" info --config=fuzz bazel-bin 2> /dev/null)
 			for fuzzer in "${fuzzers[@]}"; do
 				path=${fuzzer#//}
-				binary=$("${bazel[@]}" info --config=fuzz bazel-bin 2> /dev/null)/${path/://}
+				binary=$binaries/${path/://}
 				corpus=tests/${path#tests/}
-				corpus=${corpus%%:*}/corpus/${path##*:}
+				name=${path##*:}
+				corpus=${corpus%%:*}/corpus/${name%_fuzz}
 				mkdir -p "$work/corpus/${path##*:}"
 				seeds=()
 				[ -d "$corpus" ] && seeds=("$corpus")
@@ -142,6 +145,7 @@ if [ "$fuzz" = 1 ] && [ -z "$config" ]; then
 			done
 		else
 			failed=$((failed + 1))
+			grep -v 'warning: Cannot export local symbol' "$work/build.log" | tail -n 40
 		fi
 	fi
 fi
