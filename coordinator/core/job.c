@@ -10,6 +10,9 @@
 
 #define CLIENT_KEY_SIZE_MAX 128
 #define ATTEMPTS_MAX        10000
+// A host that breaks must not burn every run of a trial before its next heartbeat says that it takes none.
+#define BROKEN_WAIT_MS     2000
+#define BROKEN_DOUBLES_MAX 5
 
 static struct job *job_of_key(const struct berth_core *core, const char *submitter, const char *client_key)
 {
@@ -211,6 +214,11 @@ bool wants_retry(const struct cell *cell, const Berth__V1__TrialResult *result)
 	       is_retried(policy, result->exception->type);
 }
 
+static int64_t broken_delay_ns(uint32_t failures)
+{
+	return (BROKEN_WAIT_MS << (failures < BROKEN_DOUBLES_MAX ? failures : BROKEN_DOUBLES_MAX)) * BERTH_NS_PER_MS;
+}
+
 void unassign(const struct decision *decision, struct cell *cell, Berth__Store__V1__UnassignReason reason,
 	const char *detail, const Berth__V1__TrialResult *result)
 {
@@ -232,6 +240,8 @@ void unassign(const struct decision *decision, struct cell *cell, Berth__Store__
 		quarantined ? BERTH__V1__TRIAL_STATE__TRIAL_QUARANTINED : BERTH__V1__TRIAL_STATE__TRIAL_QUEUED;
 	if (retry) {
 		unassigned->not_before_ns = decision->now.wall_ns + retry_delay_ns(job->spec->retry, cell->retries);
+	} else if (reason == BERTH__STORE__V1__UNASSIGN_REASON__INFRASTRUCTURE && !quarantined) {
+		unassigned->not_before_ns = decision->now.wall_ns + broken_delay_ns(cell->failures);
 	}
 	event->trial_unassigned = unassigned;
 	emit(decision, event);

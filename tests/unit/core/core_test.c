@@ -163,6 +163,9 @@ static void infrastructure_failures_end_in_quarantine_and_never_in_a_score(void 
 	BERTH_AUTO_FREE const char *job = test_submit(fleet, "j", 1, 1);
 	uint64_t sequence = 1;
 	for (uint32_t generation = 1; generation <= 3; generation++) {
+		test_advance_ms(fleet, 10000);
+		test_beat(fleet, "north", session, NULL, 0);
+		test_tick(fleet);
 		test_place(fleet);
 		assert_int_equal(test_generation(fleet, job, 0), generation);
 		sequence = test_live_and_retire(fleet, "north", session, BOOT_A, sequence, test_lease(fleet, job, 0));
@@ -171,6 +174,30 @@ static void infrastructure_failures_end_in_quarantine_and_never_in_a_score(void 
 	}
 	assert_int_equal(test_state(fleet, job, 0), BERTH__V1__TRIAL_STATE__TRIAL_QUARANTINED);
 	assert_int_equal(test_job_state(fleet, job), BERTH__V1__JOB_STATE__JOB_COMPLETED);
+}
+
+static void a_trial_that_a_broken_host_failed_waits_longer_each_time(void **state)
+{
+	struct test_fleet *fleet = *state;
+	uint64_t session = test_join(fleet, "north", BOOT_A, 1);
+	BERTH_AUTO_FREE const char *job = test_submit(fleet, "j", 1, 1);
+	uint64_t sequence = 1;
+	for (uint32_t generation = 1; generation <= 2; generation++) {
+		test_place(fleet);
+		assert_int_equal(test_generation(fleet, job, 0), generation);
+		sequence = test_live_and_retire(fleet, "north", session, BOOT_A, sequence, test_lease(fleet, job, 0));
+		test_report_done(fleet, "north", session, BOOT_A, sequence++, test_key(job, 0, generation),
+			BERTH__V1__OUTCOME__OUTCOME_INFRASTRUCTURE, "RuntimeError");
+		test_advance_ms(fleet, (generation == 1 ? 2000 : 4000) - 1);
+		test_beat(fleet, "north", session, NULL, 0);
+		test_tick(fleet);
+		test_place(fleet);
+		assert_int_equal(test_generation(fleet, job, 0), generation);
+		test_advance_ms(fleet, 1);
+		test_tick(fleet);
+	}
+	test_place(fleet);
+	assert_int_equal(test_generation(fleet, job, 0), 3);
 }
 
 static void harbors_retries_wait_and_are_counted_apart_from_the_fleets(void **state)
@@ -482,6 +509,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(a_report_is_applied_once_and_a_gap_is_refused),
 	TEST(a_scored_result_with_an_open_lease_is_run_again),
 	TEST(infrastructure_failures_end_in_quarantine_and_never_in_a_score),
+	TEST(a_trial_that_a_broken_host_failed_waits_longer_each_time),
 	TEST(harbors_retries_wait_and_are_counted_apart_from_the_fleets),
 	TEST(an_agent_that_restarts_loses_its_trials_but_not_its_finished_result),
 	TEST(an_assignment_that_was_never_received_is_sent_again),
