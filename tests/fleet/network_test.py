@@ -47,7 +47,7 @@ class Watch:
 
 def cut_in_the_middle(stage, name, cuts):
     fleet = Fleet(stage.world, name, slots=2).start()
-    job = fleet.submit(fleet.sleepers("rest", 20, 6))
+    job = fleet.submit(fleet.sleepers("rest", 12, 6))
     fleet.wait_containers(6)
     watch = Watch(fleet, job, list(cuts))
     for n, way in cuts.items():
@@ -84,9 +84,9 @@ def trials_of_hosts_that_hear_nothing_or_are_not_heard_move_too(stage):
 
 @fleet_test()
 def a_short_cut_moves_nothing(stage):
-    fleet = Fleet(stage.world, "short-cut", slots=2).start()
-    job = fleet.submit(fleet.sleepers("rest", 6, 6))
-    before = {c["Id"] for c in fleet.wait_containers(6)}
+    fleet = Fleet(stage.world, "short-cut", slots=1).start()
+    job = fleet.submit(fleet.sleepers("rest", 6, 3))
+    before = {c["Id"] for c in fleet.wait_containers(3)}
     fleet.links[0].cut("both")
     time.sleep(2)
     fleet.links[0].cut("none")
