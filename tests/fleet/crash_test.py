@@ -16,7 +16,7 @@ def running_trials_survive_a_coordinator_that_is_killed_five_times(stage):
     random_ = random.Random(stage.seed)
     fleet = Fleet(stage.world, "killed-coordinator", slots=4, hold_ms=20000).start()
     begun = time.monotonic()
-    job = fleet.submit(fleet.sleepers("short", 3), attempts=200 if stage.long else 40)
+    job = fleet.submit(fleet.sleepers("short", 2), attempts=200 if stage.long else 40)
     scores = Scores(fleet, job)
     restarts, back = [], []
     for _ in range(20 if stage.long else 5):
@@ -140,7 +140,9 @@ def a_coordinator_frozen_past_every_hold_finds_the_fleet_again(stage):
         c for c in fleet.containers() if c["State"] == "running"])
     stage.figure("a frozen coordinator: every container was gone %.1f s later (hold %.1f s)" % (
         time.monotonic() - begun, fleet.hold_ms / 1000))
-    time.sleep(max(0, fencing_seconds() + 1 - (time.monotonic() - begun)))
+    # A longer sleep passes its own fencing wait too: then it takes the agents for lost before it hears them.
+    rest = fencing_seconds() + 1 if stage.long else fleet.hold_ms / 1000 + 3
+    time.sleep(max(0, rest - (time.monotonic() - begun)))
     fleet.coordinator.signal(signal.SIGCONT)
     shown = Scores(fleet, job).wait_end(120)
     fleet.check_scored_once(job, shown)

@@ -82,7 +82,7 @@ def trials_of_hosts_that_hear_nothing_or_are_not_heard_move_too(stage):
     cut_in_the_middle(stage, "one-way-cut", {0: "deaf", 1: "mute"})
 
 
-@fleet_test()
+@fleet_test(long=True)
 def a_short_cut_moves_nothing(stage):
     fleet = Fleet(stage.world, "short-cut", slots=1).start()
     job = fleet.submit(fleet.sleepers("rest", 6, 3))

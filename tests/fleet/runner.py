@@ -34,10 +34,11 @@ class Stage:
         print("    figure: " + text, flush=True)
 
 
-def fleet_test(engines=True):
-    """Marks a test; its name is the function's, read as a sentence."""
+def fleet_test(engines=True, long=False):
+    """Marks a test; its name is the function's, read as a sentence. A long one runs with BERTH_FLEET_LONG=1 only."""
     def add(function):
-        TESTS.append((function.__name__, function, engines))
+        if LONG or not long:
+            TESTS.append((function.__name__, function, engines))
         return function
     return add
 
