@@ -16,7 +16,7 @@ def running_trials_survive_a_coordinator_that_is_killed_five_times(stage):
     random_ = random.Random(stage.seed)
     fleet = Fleet(stage.world, "killed-coordinator", slots=4, hold_ms=20000).start()
     begun = time.monotonic()
-    job = fleet.submit(fleet.sleepers("short", 2), attempts=200 if stage.long else 40)
+    job = fleet.submit(fleet.sleepers("short", 2), attempts=200 if stage.long else 28)
     scores = Scores(fleet, job)
     restarts, back = [], []
     for _ in range(20 if stage.long else 5):

@@ -73,11 +73,17 @@ def cut_in_the_middle(stage, name, cuts):
 
 
 @fleet_test()
+def trials_of_hosts_that_are_cut_off_in_every_way_die_in_their_hold_and_run_again(stage):
+    cut_in_the_middle(stage, "every-way-cut", {0: "both", 1: "deaf", 2: "mute"})
+
+
+# The same with hosts that go on, so that a new run could begin beside an old one.
+@fleet_test(long=True)
 def trials_behind_a_partition_die_in_their_hold_and_run_elsewhere(stage):
     cut_in_the_middle(stage, "two-way-cut", {0: "both"})
 
 
-@fleet_test()
+@fleet_test(long=True)
 def trials_of_hosts_that_hear_nothing_or_are_not_heard_move_too(stage):
     cut_in_the_middle(stage, "one-way-cut", {0: "deaf", 1: "mute"})
 
