@@ -131,7 +131,7 @@ if [ "$fuzz" = 1 ] && [ -z "$config" ]; then
 				corpus=${corpus%%:*}/corpus/${name%_fuzz}
 				mkdir -p "$work/corpus/${path##*:}"
 				seeds=()
-				[ -d "$corpus" ] && seeds=("$corpus")
+				[ -d "$corpus" ] && seeds=("$PWD/$corpus") # a target may change its folder
 				if "$binary" -max_total_time=$each -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
 					-artifact_prefix="$work/" "$work/corpus/${path##*:}" "${seeds[@]}" > "$work/fuzz.log" 2>&1; then
 					passed=$((passed + 1))
