@@ -42,7 +42,7 @@ static const char usage[] =
 	"  --listen ADDR            jobs, fleet and leases (default 127.0.0.1:7311)\n"
 	"  --blobs-listen ADDR      task bundles and results (default 127.0.0.1:7312)\n"
 	"  --hold-ms N              how long an agent keeps its trials without the coordinator (2000 or more, default "
-        "600000)\n"
+	"600000)\n"
 	"  --heartbeat-ms N         how often agents are heard (default: hold / 20, 500 to 10000)\n"
 	"  --max-generations N      runs of one trial that the infrastructure may lose (default 5)\n"
 	"  --aging-ms N             wait after which a trial keeps hosts free for itself (default 600000)\n"
@@ -246,8 +246,24 @@ static int serve(const struct flags *flags, struct berth_error *err)
 	return ready ? 0 : berth_error_exit_code(err->code);
 }
 
-static void limit_process(void)
+// glibc's thread caches keep freed memory as it was, whatever M_PERTURB says, and are made before main: without them
+// the program starts once more. The caller's own choice stands.
+static void drop_thread_caches(char **argv)
 {
+	char self[4096];
+	ssize_t size = readlink("/proc/self/exe", self, sizeof self - 1);
+	if (size <= 0 || setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", 0) < 0) {
+		return;
+	}
+	self[size] = 0;
+	execv(self, argv);
+}
+
+static void limit_process(char **argv)
+{
+	if (!getenv("GLIBC_TUNABLES")) {
+		drop_thread_caches(argv);
+	}
 	// Freed memory is overwritten, so that secrets of ended jobs are in no core dump; few arenas keep the process
 	// small.
 	mallopt(M_PERTURB, PERTURB_BYTE);
@@ -261,7 +277,7 @@ static void limit_process(void)
 
 int main(int argc, char **argv)
 {
-	limit_process();
+	limit_process(argv);
 	berth_threads_setup();
 	berth_log_setup("coordinator", BERTH_LOG_INFO);
 	struct berth_error err = {0};

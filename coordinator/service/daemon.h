@@ -56,6 +56,9 @@ void berth_session_ended(struct berth_rpc_call *call, bool cancelled, void *cont
 void berth_session_effect(
 	struct berth_daemon *daemon, const struct berth_core *core, const struct berth_effect *effect);
 
+// Engine's thread, when a job's secrets are gone: overwrites what the streams of agents may still hold of them.
+void berth_sessions_scrub(struct berth_daemon *daemon);
+
 // --- watchers of jobs ---
 struct berth_watchers *berth_watchers_new(void);
 void berth_watchers_free(struct berth_watchers *watchers);

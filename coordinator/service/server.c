@@ -30,7 +30,8 @@ static void on_effect(void *context, const struct berth_core *core, const struct
 		daemon->fenced(daemon->context);
 		break;
 	case BERTH_EFFECT_DROP_SECRETS:
-		break; // done in the batch itself
+		berth_sessions_scrub(daemon); // their removal was in the batch itself
+		break;
 	default:
 		berth_session_effect(daemon, core, effect);
 	}

@@ -17,6 +17,7 @@ struct session {
 	uint64_t id;
 	bool welcomed;
 	uint64_t seen_sequence;   // of its Hello
+	bool had_secrets;         // its stream may still hold some in its buffers; the engine\'s thread only
 	uint8_t *signing_key_der; // set before the first message after Hello is taken
 	size_t signing_key_size;
 	struct session *prev, *next;
@@ -372,12 +373,36 @@ static void send_assignment(struct berth_daemon *daemon, struct berth_rpc_call *
 	Berth__V1__Assignment *assignment = berth_alloc(sizeof *assignment);
 	berth__v1__assignment__init(assignment);
 	if (berth_core_assignment(core, effect->job_id, effect->index, effect->generation, assignment)) {
+		struct session *session = berth_rpc_call_data(call);
 		assignment->secrets = secrets_of(daemon, assignment);
+		session->had_secrets |= assignment->secrets != NULL;
 		message.body_case = BERTH__V1__COORDINATOR_MESSAGE__BODY_ASSIGNMENT;
 		message.assignment = assignment;
 		send(call, &message);
 	}
 	berth_proto_free(assignment);
+}
+
+// The transport keeps the newest bytes that it encrypted, until as many others have passed.
+#define PADDING_SIZE (64 * 1024)
+
+void berth_sessions_scrub(struct berth_daemon *daemon)
+{
+	Berth__V1__CoordinatorMessage message = BERTH__V1__COORDINATOR_MESSAGE__INIT;
+	Berth__V1__Padding padding = BERTH__V1__PADDING__INIT;
+	BERTH_AUTO_FREE uint8_t *zeros = berth_alloc(PADDING_SIZE);
+	padding.zeros = (ProtobufCBinaryData){PADDING_SIZE, zeros};
+	message.body_case = BERTH__V1__COORDINATOR_MESSAGE__BODY_PADDING;
+	message.padding = &padding;
+	struct session *session;
+	pthread_mutex_lock(&daemon->sessions->lock);
+	DL_FOREACH (daemon->sessions->list, session) {
+		if (session->had_secrets) {
+			session->had_secrets = false;
+			send(session->call, &message);
+		}
+	}
+	pthread_mutex_unlock(&daemon->sessions->lock);
 }
 
 void berth_session_effect(struct berth_daemon *daemon, const struct berth_core *core, const struct berth_effect *effect)
