@@ -10,7 +10,7 @@
 
 #define FIND_MAX         10000
 #define GET_CHUNK        (256 * 1024)
-#define GET_UNSENT_BYTES (2 * 1024 * 1024)
+#define GET_UNSENT_BYTES (BERTH_BLOB_UNSENT_MAX / 3 * 2)
 
 static bool digest_of(const Berth__V1__BlobRef *blob, struct berth_digest *digest, struct berth_error *err)
 {

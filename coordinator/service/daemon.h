@@ -10,6 +10,9 @@
 
 #define BERTH_SERVICE_THREADS 4
 #define BERTH_BLOB_THREADS    4
+// Unsent bytes of one download. A stream says that it is writable again once it was above half of this, so a download
+// stops only beyond that.
+#define BERTH_BLOB_UNSENT_MAX (3 * 1024 * 1024)
 
 struct berth_sessions;
 struct berth_watchers;

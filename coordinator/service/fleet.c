@@ -60,7 +60,7 @@ static bool prepare_enrolment(struct berth_daemon *daemon, struct enrolment *enr
 	if (!daemon->authority_key) {
 		return berth_fail(err, BERTH_ERROR_UNSUPPORTED,
 			"this coordinator has no authority key: start it with --authority-key, or issue the "
-		        "certificate elsewhere");
+			"certificate elsewhere");
 	}
 	if (!is_role_enrolled(message->role)) {
 		return berth_fail(

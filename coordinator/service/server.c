@@ -147,6 +147,7 @@ static bool start_servers(
 	server.services = &blobs;
 	server.services_count = 1;
 	server.threads = BERTH_BLOB_THREADS;
+	server.send_queue_size_max = BERTH_BLOB_UNSENT_MAX;
 	daemon->blob_server = berth_rpc_server_start(&server, err);
 	if (!daemon->blob_server) {
 		return false;

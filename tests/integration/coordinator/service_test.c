@@ -23,6 +23,7 @@
 #define BOOT    "0000000000000001aaaaaaaaaaaaaaaa"
 #define WAIT_MS 60000
 #define HOLD_MS 60000
+#define CHUNK   (1024 * 1024)
 #define BEAT_MS 1000
 
 struct credentials {
@@ -195,14 +196,52 @@ static bool put(
 	blob.sha256 = (ProtobufCBinaryData){BERTH_DIGEST_SIZE, (uint8_t *)digest->bytes};
 	blob.size = (int64_t)size;
 	request.blob = &blob;
-	request.chunk = (ProtobufCBinaryData){size, (uint8_t *)data};
-	berth_rpc_stream_send(stream, &request.base, NULL);
+	for (size_t at = 0; at < size; at += CHUNK) {
+		request.chunk = (ProtobufCBinaryData){size - at < CHUNK ? size - at : CHUNK, (uint8_t *)data + at};
+		berth_rpc_stream_send(stream, &request.base, NULL);
+		request.blob = NULL; // only the first message names it
+	}
 	berth_rpc_stream_close_send(stream, NULL);
 	ProtobufCMessage *response = NULL;
 	bool ok = berth_rpc_stream_receive(stream, &response, berth_within_ms(WAIT_MS, NULL), err) == BERTH_RPC_MESSAGE;
 	berth_proto_free(response);
 	berth_rpc_stream_free(stream);
 	return ok;
+}
+
+static void a_large_blob_comes_back_whole_and_from_any_offset(void **state)
+{
+	struct fixture *f = *state;
+	struct berth_error err;
+	enum { SIZE = 12 * 1024 * 1024, OFFSET = 1234567 };
+	BERTH_AUTO_FREE uint8_t *data = berth_alloc(SIZE);
+	berth_random(data, SIZE);
+	struct berth_digest digest = berth_sha256(data, SIZE);
+	assert_ok(put(f, &digest, data, SIZE, &err), err);
+	struct berth_rpc_stream *stream = berth_rpc_stream_open(
+		f->blobs, &berth__v1__blob_service__descriptor, "GetBlob", berth_within_ms(WAIT_MS, NULL), &err);
+	Berth__V1__GetBlobRequest request = BERTH__V1__GET_BLOB_REQUEST__INIT;
+	Berth__V1__BlobRef blob = BERTH__V1__BLOB_REF__INIT;
+	blob.sha256 = (ProtobufCBinaryData){BERTH_DIGEST_SIZE, digest.bytes};
+	blob.size = SIZE;
+	request.blob = &blob;
+	request.offset = OFFSET;
+	berth_rpc_stream_send(stream, &request.base, NULL);
+	berth_rpc_stream_close_send(stream, NULL);
+	size_t at = OFFSET;
+	ProtobufCMessage *message;
+	enum berth_rpc_received received;
+	while ((received = berth_rpc_stream_receive(stream, &message, berth_within_ms(WAIT_MS, NULL), &err)) ==
+		BERTH_RPC_MESSAGE) {
+		const Berth__V1__GetBlobResponse *response = (const Berth__V1__GetBlobResponse *)message;
+		assert_true(at + response->chunk.len <= SIZE);
+		assert_memory_equal(data + at, response->chunk.data, response->chunk.len);
+		at += response->chunk.len;
+		berth_proto_free(message);
+	}
+	assert_ok(received == BERTH_RPC_END, err);
+	assert_int_equal(at, SIZE);
+	berth_rpc_stream_free(stream);
 }
 
 static const char bundle[] = "a tar, as far as the coordinator cares";
@@ -437,9 +476,9 @@ static void finish(struct agent *agent, const Berth__V1__Assignment *assignment,
 	char digest_text[BERTH_DIGEST_TEXT_SIZE];
 	berth_digest_text(&digest, digest_text);
 	BERTH_AUTO_FREE char *statement = berth_format("{\"agent\":\"north\",\"attestations\":[\"%s\"],\"outcome\":"
-	                                               "\"OUTCOME_SCORED\",\"receipts\":[{\"lease_id\":\"%s\"}],"
+						       "\"OUTCOME_SCORED\",\"receipts\":[{\"lease_id\":\"%s\"}],"
 						       "\"rewards\":{\"reward\":%s},\"trial\":{\"generation\":%u,"
-	                                               "\"index\":%u,\"job_id\":\"%s\"},\"version\":1}",
+						       "\"index\":%u,\"job_id\":\"%s\"},\"version\":1}",
 		digest_text, lease->lease_id, honest ? "0.5" : "0.25", assignment->trial->generation,
 		assignment->trial->index, assignment->trial->job_id);
 	uint8_t signature[BERTH_SIGNATURE_SIZE];
@@ -604,6 +643,7 @@ static void a_cancel_reaches_the_agent_and_the_watcher(void **state)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 static const struct CMUnitTest tests[] = {
+	TEST(a_large_blob_comes_back_whole_and_from_any_offset),
 	TEST(a_job_needs_its_bundle_and_a_wrong_digest_is_refused),
 	TEST(only_the_right_role_and_the_newest_certificate_are_served),
 	TEST(an_agent_scores_a_job_and_a_restart_changes_nothing),
