@@ -152,7 +152,8 @@ static bool unpack(struct bundles *bundles, const char *tar, const char *target,
 	if (fd < 0) {
 		return berth_fail_errno(err, "cannot read %s", tar);
 	}
-	struct berth_untar_options options = {.content_size_max = BUNDLE_BYTES_MAX, .entries_max = BUNDLE_ENTRIES_MAX};
+	struct berth_untar_options options = {
+		.exact_modes = true, .content_size_max = BUNDLE_BYTES_MAX, .entries_max = BUNDLE_ENTRIES_MAX};
 	if (!berth_remove_all(fresh, err) || !berth_untar(berth_source_fd(&fd), fresh, &options, err)) {
 		berth_remove_all(fresh, NULL);
 		return false;

@@ -47,17 +47,21 @@ bool berth_tar_write_bytes(
 	const void *data, size_t size, const char *name, mode_t mode, struct berth_sink sink, struct berth_error *err);
 
 struct berth_untar_options {
+	// Modes as they were stored, for what is packed again (a task's bundle): read-only stays read-only, and folders
+	// keep setgid. Files never get setuid or setgid, which would be in force on this host.
+	bool exact_modes;
 	// Leading path parts dropped from each entry; entries that have no more are skipped.
 	int strip_parts;
 	// An archive whose only entry is a file, written to this path itself (for copies of one file); NULL otherwise.
 	const char *single_file;
 	int64_t content_size_max; // INVALID above this many bytes of content; 0 for no limit
-	int64_t entries_max;	  // likewise for the number of entries; 0 for no limit
+	int64_t entries_max;      // likewise for the number of entries; 0 for no limit
 };
 
-// Unpacks below `folder` (made if missing), as whoever calls: owners are not restored, modes are without setuid and
-// setgid, and folders and files are always readable and writable for the owner. An entry that would leave `folder`
-// (absolute, "..", through a link) is refused with INVALID; devices and FIFOs are skipped; links are kept as links.
+// Unpacks below `folder` (made if missing), as whoever calls: owners are not restored, and without exact_modes modes
+// are without setuid and setgid, and folders and files are always readable and writable for the owner. An entry that
+// would leave `folder` (absolute, "..", through a link) is refused with INVALID; devices and FIFOs are skipped; links
+// are kept as links.
 bool berth_untar(struct berth_source source, const char *folder, const struct berth_untar_options *options,
 	struct berth_error *err);
 

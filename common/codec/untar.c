@@ -26,7 +26,7 @@ struct reader {
 	const char *folder;
 	int root;
 	bool source_failed;
-	bool any;	  // an entry was seen
+	bool any;         // an entry was seen
 	bool into_single; // the first entry is a file, and single_file was asked for
 	int64_t entries, content_size;
 	char data[READ_SIZE];
@@ -164,6 +164,12 @@ static bool copy_content(struct reader *reader, const char *path, int fd, int64_
 	return ftruncate(fd, size) == 0 || berth_fail_errno(reader->err, "cannot write %s", path);
 }
 
+// What the owner gets besides. Exact modes need none where the caller is root, who writes into read-only folders too.
+static mode_t owner_bits(const struct reader *reader, mode_t bits)
+{
+	return reader->options->exact_modes && geteuid() == 0 ? 0 : bits;
+}
+
 static bool make_file(struct reader *reader, int at, const char *name, const char *path, struct archive_entry *entry)
 {
 	int64_t size = archive_entry_size(entry);
@@ -172,7 +178,7 @@ static bool make_file(struct reader *reader, int at, const char *name, const cha
 	}
 	make_way(at, name);
 	BERTH_AUTO_CLOSE int fd = openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	mode_t mode = (archive_entry_perm(entry) & 01777) | S_IRUSR | S_IWUSR;
+	mode_t mode = (archive_entry_perm(entry) & 01777) | owner_bits(reader, S_IRUSR | S_IWUSR);
 	if (fd < 0 || fchmod(fd, mode) != 0) {
 		return berth_fail_errno(reader->err, "cannot make the file %s", path);
 	}
@@ -185,7 +191,8 @@ static bool make_folder(struct reader *reader, int at, const char *name, const c
 	if (fstatat(at, name, &stat, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(stat.st_mode)) {
 		make_way(at, name);
 	}
-	mode_t mode = (archive_entry_perm(entry) & 01777) | S_IRWXU;
+	mode_t kept = reader->options->exact_modes ? 03777 : 01777;
+	mode_t mode = (archive_entry_perm(entry) & kept) | owner_bits(reader, S_IRWXU);
 	if (mkdirat(at, name, 0700) != 0 && errno != EEXIST) {
 		return berth_fail_errno(reader->err, "cannot make the folder %s", path);
 	}
@@ -349,8 +356,8 @@ bool berth_untar(struct berth_source source, const char *folder, const struct be
 	}
 	archive_read_support_format_tar(reader->archive);
 	bool good = archive_read_open(reader->archive, reader, NULL, get_block, NULL) == ARCHIVE_OK
-			    ? unpack_all(reader)
-			    : fail_damaged(reader);
+	                    ? unpack_all(reader)
+	                    : fail_damaged(reader);
 	archive_read_free(reader->archive);
 	return good;
 }

@@ -277,6 +277,29 @@ static void padding_after_the_end_is_read_away(void **state)
 	assert_int_equal(rest.size, 0);
 }
 
+static void a_tree_that_is_unpacked_exactly_packs_to_the_same_bytes(void **state)
+{
+	(void)state;
+	struct berth_error err;
+	BERTH_AUTO_FREE char *from = berth_test_folder();
+	BERTH_AUTO_FREE char *to = berth_test_folder();
+	BERTH_AUTO_FREE char *team = berth_path_join(from, "team");
+	BERTH_AUTO_FREE char *file = berth_path_join(from, "team/read-only.txt");
+	assert_ok(berth_mkdir_all(team, 0755, &err) && berth_file_write(file, "x", 1, 0444, &err), err);
+	assert_int_equal(chmod(team, 02775), 0);
+	assert_int_equal(chmod(from, 0755), 0);
+	BERTH_AUTO(berth_buf_free) struct berth_buf first = {0};
+	BERTH_AUTO(berth_buf_free) struct berth_buf second = {0};
+	struct berth_tar_options options = {0};
+	assert_ok(berth_tar_write_folder(from, &options, berth_sink_buf(&first), &err), err);
+	struct berth_untar_options exact = {.exact_modes = true};
+	assert_ok(unpack(&first, to, &exact, &err), err);
+	assert_int_equal(chmod(to, 0755), 0);
+	assert_ok(berth_tar_write_folder(to, &options, berth_sink_buf(&second), &err), err);
+	assert_int_equal(second.size, first.size);
+	assert_memory_equal(second.data, first.data, first.size);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(entries_that_would_leave_the_folder_are_refused),
 	cmocka_unit_test(a_file_in_place_of_a_link_replaces_it_and_not_its_target),
@@ -287,6 +310,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_cut_or_foreign_stream_is_refused),
 	cmocka_unit_test(the_sources_own_reason_is_reported),
 	cmocka_unit_test(padding_after_the_end_is_read_away),
+	cmocka_unit_test(a_tree_that_is_unpacked_exactly_packs_to_the_same_bytes),
 };
 
 BERTH_TEST_MAIN(tests)
