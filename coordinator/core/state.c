@@ -233,11 +233,6 @@ bool lease_is_open(const Berth__V1__Lease *lease)
 	return lease->state != BERTH__V1__LEASE_STATE__LEASE_RETIRED;
 }
 
-uint64_t berth_core_last_sequence(const struct berth_core *core)
-{
-	return core->last_sequence;
-}
-
 Berth__V1__Incarnation berth_core_incarnation(const struct berth_core *core)
 {
 	Berth__V1__Incarnation incarnation = BERTH__V1__INCARNATION__INIT;
