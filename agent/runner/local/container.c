@@ -235,7 +235,7 @@ bool local_explain(struct berth_environment *environment, struct berth_error *er
 	// A first process can't be killed from inside: 137 without the kernel's word is someone on the host.
 	bool own_doing = container.oom_killed || container.exit_code != EXIT_CODE_KILLED;
 	err->code = own_doing ? BERTH_ERROR_INVALID : BERTH_ERROR_UNAVAILABLE;
-	return berth_error_wrap(err, "the container has ended with exit code %d%s", container.exit_code,
+	return berth_error_wrap(err, "the container exited with exit code %d%s", container.exit_code,
 		container.oom_killed ? ", out of memory" : "");
 }
 
