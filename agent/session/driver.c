@@ -20,12 +20,36 @@ static void give_up_stream(struct session *session)
 		berth_rpc_stream_cancel(session->stream);
 		session->stream = NULL;
 	}
+	outgoing_clear(&session->outgoing);
 }
 
-static void send_message(struct session *session, const Berth__V1__AgentMessage *message)
+static void send_outgoing(struct session *session)
 {
-	if (session->stream && !berth_rpc_stream_send(session->stream, &message->base, NULL)) {
+	bool sent = berth_rpc_stream_send(session->stream, &session->outgoing.batch.base, NULL);
+	outgoing_clear(&session->outgoing);
+	if (!sent) {
 		give_up_stream(session);
+	}
+}
+
+// Takes the message.
+static void send_message(struct session *session, Berth__V1__AgentMessage *message)
+{
+	if (session->stream && outgoing_is_full(&session->outgoing, message)) {
+		send_outgoing(session);
+	}
+	if (session->stream) {
+		outgoing_add(&session->outgoing, message, berth_boot_ns());
+	} else {
+		berth_proto_free(message);
+	}
+}
+
+// What is due leaves, but not before all that happened meanwhile has had its say.
+static void send_what_is_due(struct session *session)
+{
+	if (session->stream && session->outgoing.due_ns <= berth_boot_ns() && session_queue_is_empty(&session->queue)) {
+		send_outgoing(session);
 	}
 }
 
@@ -73,7 +97,7 @@ static void carry_out(struct session *session, struct berth_agent_action *action
 {
 	switch (action->kind) {
 	case BERTH_AGENT_SEND:
-		send_message(session, action->message);
+		send_message(session, BERTH_STEAL(action->message));
 		break;
 	case BERTH_AGENT_CLOSE:
 		berth_log_error("the coordinator is not obeyed", "reason=%s", berth_log_quote(action->reason));
@@ -105,6 +129,7 @@ static void carry_out_all(struct session *session, struct berth_agent_actions *a
 static void stream_down(struct session *session, struct berth_agent_actions *actions)
 {
 	session->stream = NULL;
+	outgoing_clear(&session->outgoing);
 	berth_agent_core_stream_down(session->core, berth_boot_ns(), actions);
 	carry_out_all(session, actions);
 	pthread_mutex_lock(&session->lock);
@@ -190,10 +215,11 @@ void *session_driver(void *context)
 {
 	struct session *session = context;
 	struct berth_agent_actions actions = {0};
+	outgoing_init(&session->outgoing);
 	bool closing = false;
 	while (!closing) {
-		struct session_event *event =
-			session_next(&session->queue, berth_agent_core_next_tick_ns(session->core));
+		int64_t tick_ns = berth_agent_core_next_tick_ns(session->core), due_ns = session->outgoing.due_ns;
+		struct session_event *event = session_next(&session->queue, due_ns < tick_ns ? due_ns : tick_ns);
 		if (event) {
 			closing = event->kind == SESSION_CLOSING;
 			take(session, event, &actions);
@@ -202,7 +228,9 @@ void *session_driver(void *context)
 		}
 		berth_agent_core_tick(session->core, berth_boot_ns(), &actions);
 		carry_out_all(session, &actions);
+		send_what_is_due(session);
 		publish(session);
 	}
+	outgoing_clear(&session->outgoing);
 	return NULL;
 }

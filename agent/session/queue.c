@@ -63,6 +63,14 @@ static void wait_a_little(struct session_queue *queue, int64_t left_ns)
 	pthread_cond_timedwait(&queue->changed, &queue->lock, &at);
 }
 
+bool session_queue_is_empty(struct session_queue *queue)
+{
+	pthread_mutex_lock(&queue->lock);
+	bool empty = !queue->events;
+	pthread_mutex_unlock(&queue->lock);
+	return empty;
+}
+
 struct session_event *session_next(struct session_queue *queue, int64_t until_ns)
 {
 	pthread_mutex_lock(&queue->lock);

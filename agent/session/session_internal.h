@@ -9,6 +9,7 @@
 
 #include "agent/core/core.h"
 #include "agent/session/bundles.h"
+#include "agent/session/outgoing.h"
 #include "agent/session/session.h"
 #include "agent/session/store.h"
 
@@ -52,6 +53,7 @@ void session_queue_free(struct session_queue *queue);
 void session_post(struct session_queue *queue, struct session_event event);
 // NULL when `until_ns` (boot clock) comes first.
 struct session_event *session_next(struct session_queue *queue, int64_t until_ns);
+bool session_queue_is_empty(struct session_queue *queue);
 void session_event_free(struct session_event *event);
 
 // A trial on this host. The driver starts, stops and frees it; its own thread does the rest.
@@ -84,6 +86,7 @@ struct session {
 	// The driver's.
 	struct berth_agent_core *core;
 	struct berth_rpc_stream *stream; // NULL: none, or it failed
+	struct outgoing outgoing;        // to be sent on it
 	struct session_trial *running;
 	bool ending;
 	uint64_t disk_free_mb; // newest

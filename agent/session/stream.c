@@ -6,6 +6,7 @@
 #include "agent/session/session_internal.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/codec/proto.h"
 
 #define RECEIVE_SLICE_MS    200
 #define GREETING_SILENCE_MS 15000 // until the first Welcome has said how often something comes
@@ -15,6 +16,17 @@ static struct berth_rpc_stream *connect_stream(struct session *session, struct b
 	struct berth_until until = {.deadline_ns = BERTH_NO_DEADLINE_NS};
 	return berth_rpc_stream_open(
 		session->options.coordinator, &berth__v1__fleet_service__descriptor, "Session", until, err);
+}
+
+// Takes the batch.
+static void post_all(struct session *session, Berth__V1__CoordinatorBatch *batch)
+{
+	for (size_t i = 0; i < batch->n_messages; i++) {
+		session_post(&session->queue,
+			(struct session_event){.kind = SESSION_MESSAGE, .message = BERTH_STEAL(batch->messages[i])});
+	}
+	batch->n_messages = 0;
+	berth_proto_free(batch);
 }
 
 // Until the stream is over, has said nothing for too long, or the session closes. err says why.
@@ -28,8 +40,7 @@ static void receive_all(struct session *session, struct berth_rpc_stream *stream
 		int64_t now_ns = berth_boot_ns();
 		if (got == BERTH_RPC_MESSAGE) {
 			heard_ns = now_ns;
-			session_post(&session->queue, (struct session_event){.kind = SESSION_MESSAGE,
-							      .message = (Berth__V1__CoordinatorMessage *)message});
+			post_all(session, (Berth__V1__CoordinatorBatch *)message);
 		} else if (got == BERTH_RPC_END) {
 			berth_fail(err, BERTH_ERROR_UNAVAILABLE, "the coordinator ended the session");
 			return;

@@ -101,20 +101,20 @@ static bool get_once(struct berth_rpc_channel *channel, const Berth__V1__BlobRef
 // --- put ---
 static bool send_file(struct berth_rpc_stream *stream, const Berth__V1__BlobRef *blob, int fd, struct berth_error *err)
 {
-	Berth__V1__PutBlobRequest first = BERTH__V1__PUT_BLOB_REQUEST__INIT;
-	first.blob = (Berth__V1__BlobRef *)blob;
-	bool open = berth_rpc_stream_send(stream, &first.base, NULL);
 	BERTH_AUTO_FREE uint8_t *chunk = berth_alloc(CHUNK_BYTES);
+	bool open = true, first = true;
 	while (open) {
 		ssize_t got = read(fd, chunk, CHUNK_BYTES);
 		if (got < 0) {
 			return berth_fail_errno(err, "cannot read a spooled result");
 		}
-		if (got == 0) {
+		if (got == 0 && !first) {
 			break;
 		}
 		Berth__V1__PutBlobRequest request = BERTH__V1__PUT_BLOB_REQUEST__INIT;
+		request.blob = first ? (Berth__V1__BlobRef *)blob : NULL;
 		request.chunk = (ProtobufCBinaryData){.data = chunk, .len = (size_t)got};
+		first = false;
 		open = berth_rpc_stream_send(stream, &request.base, NULL);
 	}
 	// A server that has the blob answers before it has read all: then a send fails and the answer tells.

@@ -147,7 +147,8 @@ void berth_rpc_call_unlock(struct berth_rpc_call *call)
 {
 	// Decided under the lock: once it is given back, the thread that has the strand may tell the end and free the
 	// call.
-	struct berth_rpc_pool *pool = call->server->pool;
+	bool light = !call->served || call->served->handler.light;
+	struct berth_rpc_pool *pool = light ? NULL : call->server->pool;
 	bool add = call->events && !call->on_strand;
 	call->on_strand |= add;
 	pthread_mutex_unlock(&call->lock);

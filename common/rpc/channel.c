@@ -49,6 +49,9 @@ static grpc_channel *connect_to(const struct berth_rpc_channel_options *options,
 	grpc_arg args[] = {
 		int_arg(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, BERTH_RPC_MESSAGE_SIZE_MAX),
 		int_arg(GRPC_ARG_MAX_METADATA_SIZE, BERTH_RPC_METADATA_SIZE_MAX),
+		// A fixed window: the probes that would fit it to the line wake both sides with every message.
+		int_arg(GRPC_ARG_HTTP2_BDP_PROBE, 0),
+		int_arg(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, BERTH_RPC_WINDOW_BYTES),
 		// Who calls knows what may be tried again; the library does not.
 		int_arg(GRPC_ARG_ENABLE_RETRIES, 0),
 		int_arg(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1),

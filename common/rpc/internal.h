@@ -18,6 +18,7 @@
 #define BERTH_RPC_KEEPALIVE_MS          20000
 #define BERTH_RPC_KEEPALIVE_TIMEOUT_MS  10000
 #define BERTH_RPC_METADATA_SIZE_MAX     (16 * 1024)
+#define BERTH_RPC_WINDOW_BYTES          (1024 * 1024) // that a stream may send before it is read
 #define BERTH_RPC_COMPRESSION_NONE_BITS 1 // only the identity: a compressed message could grow beyond its limit
 
 // A tag passes through a completion queue of a library that TSan does not see into: without these two it would call

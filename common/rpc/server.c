@@ -99,6 +99,9 @@ static grpc_server *create(const struct berth_rpc_server_options *options)
 		int_arg(GRPC_ARG_ALLOW_REUSEPORT, 0),
 		int_arg(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, BERTH_RPC_MESSAGE_SIZE_MAX),
 		int_arg(GRPC_ARG_MAX_METADATA_SIZE, BERTH_RPC_METADATA_SIZE_MAX),
+		// A fixed window: the probes that would fit it to the line wake both sides with every message.
+		int_arg(GRPC_ARG_HTTP2_BDP_PROBE, 0),
+		int_arg(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, BERTH_RPC_WINDOW_BYTES),
 		int_arg(GRPC_ARG_MAX_CONCURRENT_STREAMS, BERTH_RPC_STREAMS_MAX),
 		int_arg(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, BERTH_RPC_COMPRESSION_NONE_BITS),
 		int_arg(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, HANDSHAKE_MS),

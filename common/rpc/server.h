@@ -2,8 +2,9 @@
 // A gRPC server on gRPC Core's C API, driven by callbacks.
 //
 // Threads. With threads == 0 every callback runs on the one completion-queue thread and must not block: it hands work
-// over and returns. With threads == N, callbacks run on a pool of N threads, may block, and those of one call never run
-// at the same time. berth_rpc_send, _read_next, _finish, _ref and _unref may be called from any thread.
+// over and returns. With threads == N, callbacks run on a pool of N threads (but those of a light method), may block,
+// and those of one call never run at the same time. berth_rpc_send, _read_next, _finish, _ref and _unref may be called
+// from any thread.
 //
 // Life of a call: [begin] -> message* -> [half_closed] -> ended. `ended` comes exactly once, last, for every call that
 // had a callback; after it the call stays valid memory while someone holds a reference, and sends to it fail.
@@ -20,6 +21,7 @@ struct berth_rpc_call;
 struct berth_rpc_handler {
 	const char *method; // as in the .proto: "SubmitJob"
 	unsigned roles;     // enum berth_rpc_role bits
+	bool light; // its callbacks never wait: they run on the completion-queue thread even where there is a pool
 	// All but `message` may be NULL. `message` is freed when the callback returns.
 	void (*begin)(struct berth_rpc_call *call, void *context);
 	void (*message)(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context);

@@ -139,6 +139,8 @@ void berth_core_free(struct berth_core *core); // NULL is allowed
 bool berth_core_apply(struct berth_core *core, const Berth__Store__V1__Event *event, struct berth_error *err);
 void berth_core_decide(struct berth_core *core, const struct berth_command *command, struct berth_core_now now,
 	struct berth_outcome *outcome);
+// When (boot clock) the next TICK is due: before it time alone changes nothing. INT64_MAX: never.
+int64_t berth_core_next_tick_ns(const struct berth_core *core);
 // True when trials wait and an agent has room: the caller then decides a PLACE with fresh ids.
 bool berth_core_wants_place(const struct berth_core *core, struct berth_core_now now);
 // SHA-256 over the durable records in key order.

@@ -106,6 +106,32 @@ static bool lists(Berth__V1__TrialKey *const *running, size_t count, const struc
 	return false;
 }
 
+// The agent counts its hold from the send of a heartbeat that was acknowledged, so it has ended everything by the time
+// that this wait, which starts at the receipt of that heartbeat, is over.
+static int64_t fenced_at_ns(const struct berth_core *core, const struct agent *agent)
+{
+	int64_t wait_ms = core->config.hold_ms * FENCE_PERCENT / 100 + BERTH_FENCE_EXTRA_MS;
+	return agent->beat_boot_ns + wait_ms * BERTH_NS_PER_MS;
+}
+
+void wake_at(struct berth_core *core, int64_t boot_ns)
+{
+	core->tick_due_ns = boot_ns < core->tick_due_ns ? boot_ns : core->tick_due_ns;
+}
+
+int64_t berth_core_next_tick_ns(const struct berth_core *core)
+{
+	return core->tick_due_ns;
+}
+
+static void heard(const struct decision *decision, struct agent *agent)
+{
+	agent->lost = false;
+	agent->beat_boot_ns = decision->now.boot_ns;
+	agent->seen_at_ns = decision->now.wall_ns;
+	wake_at(decision->core, fenced_at_ns(decision->core, agent));
+}
+
 void decide_hello(const struct decision *decision)
 {
 	const struct berth_command *command = decision->command;
@@ -136,9 +162,7 @@ void decide_hello(const struct decision *decision)
 	boot(decision, agent, command->hello);
 	agent->session = command->session;
 	agent->ready = false;
-	agent->lost = false;
-	agent->beat_boot_ns = decision->now.boot_ns;
-	agent->seen_at_ns = decision->now.wall_ns;
+	heard(decision, agent);
 	struct berth_effect *welcome = effect_agent(decision, BERTH_EFFECT_WELCOME, agent);
 	memcpy(welcome->boot_id, agent->boot_id, BERTH_ID_SIZE);
 	const struct boot *reports = core_boot(agent, agent->boot_id);
@@ -237,11 +261,9 @@ void decide_heartbeat(const struct decision *decision)
 	const Berth__V1__Heartbeat *beat = decision->command->heartbeat;
 	bool was_open = agent_is_open(decision->core, agent, decision->now);
 	agent->ready = true;
-	agent->lost = false;
 	agent->accepting = beat->accepting;
 	snprintf(agent->trouble, sizeof agent->trouble, "%s", beat->trouble);
-	agent->beat_boot_ns = decision->now.boot_ns;
-	agent->seen_at_ns = decision->now.wall_ns;
+	heard(decision, agent);
 	if (agent->accepting && !was_open) {
 		decision->core->place_wanted = true;
 	}
@@ -271,14 +293,6 @@ void decide_progress(const struct decision *decision)
 	}
 }
 
-// The agent counts its hold from the send of a heartbeat that was acknowledged, so it has ended everything by the time
-// that this wait, which starts at the receipt of that heartbeat, is over.
-static int64_t fenced_at_ns(const struct berth_core *core, const struct agent *agent)
-{
-	int64_t wait_ms = core->config.hold_ms * FENCE_PERCENT / 100 + BERTH_FENCE_EXTRA_MS;
-	return agent->beat_boot_ns + wait_ms * BERTH_NS_PER_MS;
-}
-
 static void promote_delayed(const struct decision *decision, struct job *job)
 {
 	struct cell *cell, *next;
@@ -288,15 +302,22 @@ static void promote_delayed(const struct decision *decision, struct job *job)
 			cell->not_before_ns = 0;
 			queue_push(&job->ready, cell->index);
 			decision->core->place_wanted = true;
+		} else {
+			wake_at(decision->core, decision->now.boot_ns + cell->not_before_ns - decision->now.wall_ns);
 		}
 	}
 }
 
 void decide_tick(const struct decision *decision)
 {
+	decision->core->tick_due_ns = INT64_MAX;
 	struct agent *agent, *next_agent;
 	HASH_ITER (hh, decision->core->agents, agent, next_agent) {
-		if (agent->lost || !agent->boot_id[0] || fenced_at_ns(decision->core, agent) > decision->now.boot_ns) {
+		if (agent->lost || !agent->boot_id[0]) {
+			continue;
+		}
+		if (fenced_at_ns(decision->core, agent) > decision->now.boot_ns) {
+			wake_at(decision->core, fenced_at_ns(decision->core, agent));
 			continue;
 		}
 		agent->lost = true;

@@ -140,7 +140,8 @@ struct berth_core {
 	// volatile
 	bool started; // this process's incarnation is decided: until then nobody could have been heard
 	bool place_wanted;
-	bool stopped; // a higher incarnation exists
+	int64_t tick_due_ns; // boot clock: nothing that time alone brings happens before
+	bool stopped;        // a higher incarnation exists
 };
 
 // lookup
@@ -205,3 +206,4 @@ void unassign(const struct decision *decision, struct cell *cell, Berth__Store__
 	const char *detail, const Berth__V1__TrialResult *result);
 void move_lease(const struct decision *decision, const struct lease *lease, const Berth__V1__LeaseMove *move);
 void end_job_if_over(const struct decision *decision, struct job *job);
+void wake_at(struct berth_core *core, int64_t boot_ns);

@@ -8,8 +8,9 @@
 #include "coordinator/blob/blob.h"
 #include "coordinator/service/engine.h"
 
-#define BERTH_SERVICE_THREADS 4
-#define BERTH_BLOB_THREADS    4
+#define BERTH_SERVICE_THREADS   4
+#define BERTH_BLOB_THREADS      4
+#define BERTH_SESSION_BATCH_MAX 256
 // Unsent bytes of one download. A stream says that it is writable again once it was above half of this, so a download
 // stops only beyond that.
 #define BERTH_BLOB_UNSENT_MAX (3 * 1024 * 1024)
@@ -55,9 +56,10 @@ void berth_session_begin(struct berth_rpc_call *call, void *context);
 void berth_session_message(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context);
 void berth_session_half_closed(struct berth_rpc_call *call, void *context);
 void berth_session_ended(struct berth_rpc_call *call, bool cancelled, void *context);
-// Engine's thread: sends what an effect of a session asks for.
+// Engine's thread: what an effect of a session asks for; it leaves with berth_sessions_settled.
 void berth_session_effect(
 	struct berth_daemon *daemon, const struct berth_core *core, const struct berth_effect *effect);
+void berth_sessions_settled(struct berth_daemon *daemon);
 
 // Engine's thread, when a job's secrets are gone: overwrites what the streams of agents may still hold of them.
 void berth_sessions_scrub(struct berth_daemon *daemon);
@@ -67,9 +69,10 @@ struct berth_watchers *berth_watchers_new(void);
 void berth_watchers_free(struct berth_watchers *watchers);
 void berth_watch_message(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context);
 void berth_watch_ended(struct berth_rpc_call *call, bool cancelled, void *context);
-// Engine's thread: remembers what changed, and sends it when it is time.
+// Engine's thread: remembers what changed, and sends it when it is time. Gives the time of the next update that is due
+// (boot clock), INT64_MAX without one.
 void berth_watch_effect(struct berth_watchers *watchers, const struct berth_effect *effect);
-void berth_watch_settled(struct berth_daemon *daemon, const struct berth_core *core);
+int64_t berth_watch_settled(struct berth_daemon *daemon, const struct berth_core *core);
 
 // The result of the trial from its event, without evidence and traceback when `summary`. NULL when it can't be read.
 Berth__V1__TrialResult *berth_read_result(struct berth_daemon *daemon, uint64_t sequence, bool summary);

@@ -43,6 +43,7 @@ struct berth_engine {
 	struct decided *batch;
 	size_t batch_count;
 	int64_t ticked_ns;
+	int64_t settle_ns; // when the caller wants to be asked again
 	bool disk_low;
 	char disk_message[BERTH_ERROR_MESSAGE_MAX];
 };
@@ -121,10 +122,26 @@ static void decide(
 	write_secrets(engine, request, &decided->outcome);
 }
 
+static int64_t next_tick_ns(const struct berth_engine *engine)
+{
+	int64_t longest_ns = engine->ticked_ns + engine->options.tick_ms * BERTH_NS_PER_MS;
+	int64_t due_ns = berth_core_next_tick_ns(engine->options.core);
+	return due_ns < longest_ns ? due_ns : longest_ns;
+}
+
+static void mint_ids(char (*ids)[BERTH_ID_SIZE])
+{
+	uint8_t bytes[BERTH_PLACE_IDS][(BERTH_ID_SIZE - 1) / 2];
+	berth_random(bytes, sizeof bytes);
+	for (size_t i = 0; i < BERTH_PLACE_IDS; i++) {
+		berth_hex(bytes[i], sizeof bytes[i], ids[i]);
+	}
+}
+
 static void decide_own(struct berth_engine *engine)
 {
 	int64_t boot_ns = berth_boot_ns();
-	if (boot_ns - engine->ticked_ns >= engine->options.tick_ms * BERTH_NS_PER_MS) {
+	if (boot_ns >= next_tick_ns(engine)) {
 		engine->ticked_ns = boot_ns;
 		struct berth_error err;
 		engine->disk_low = !berth_ledger_disk_ok(engine->options.ledger, &err);
@@ -136,9 +153,7 @@ static void decide_own(struct berth_engine *engine)
 	while (!engine->disk_low && engine->batch_count < BERTH_ENGINE_BATCH_MAX &&
 		berth_core_wants_place(engine->options.core, now())) {
 		char ids[BERTH_PLACE_IDS][BERTH_ID_SIZE];
-		for (size_t i = 0; i < BERTH_PLACE_IDS; i++) {
-			berth_random_id(ids[i]);
-		}
+		mint_ids(ids);
 		struct berth_command place = {.kind = BERTH_COMMAND_PLACE, .ids = ids};
 		decide(engine, NULL, &place);
 	}
@@ -185,6 +200,9 @@ static void run_batch(struct berth_engine *engine, struct berth_engine_request *
 		request->command.actor = request->actor;
 		request->command.disk_low = engine->disk_low;
 		request->command.disk_message = engine->disk_message;
+		if (request->prepare) {
+			request->prepare(request);
+		}
 		decide(engine, request, &request->command);
 	}
 	decide_own(engine);
@@ -193,7 +211,7 @@ static void run_batch(struct berth_engine *engine, struct berth_engine_request *
 	}
 	deliver(engine);
 	answer(engine, questions);
-	engine->options.settled(engine->options.context, engine->options.core);
+	engine->settle_ns = engine->options.settled(engine->options.context, engine->options.core);
 }
 
 static struct berth_engine_request *take_requests(struct berth_engine *engine)
@@ -215,7 +233,8 @@ static struct berth_engine_request *take_requests(struct berth_engine *engine)
 
 static void wait_for_work(struct berth_engine *engine)
 {
-	int64_t wake_ns = engine->ticked_ns + engine->options.tick_ms * BERTH_NS_PER_MS;
+	int64_t tick_ns = next_tick_ns(engine);
+	int64_t wake_ns = engine->settle_ns < tick_ns ? engine->settle_ns : tick_ns;
 	while (!engine->requests && !engine->questions && !engine->stopping && berth_boot_ns() < wake_ns) {
 		struct timespec deadline;
 		clock_gettime(CLOCK_MONOTONIC, &deadline);

@@ -18,11 +18,12 @@ struct berth_engine_request;
 struct berth_engine_options {
 	struct berth_core *core;     // replayed; the engine's from now on
 	struct berth_ledger *ledger; // likewise, but committed events may be read by anyone
-	int64_t tick_ms;
+	int64_t tick_ms;             // the longest that the core goes without a tick
 	// On the engine's thread, after the commit: one effect, in order. The core may be asked, not decided.
 	void (*effect)(void *context, const struct berth_core *core, const struct berth_effect *effect);
-	// On the engine's thread, after each batch and at least every tick_ms.
-	void (*settled)(void *context, const struct berth_core *core);
+	// On the engine's thread, after each batch. Gives the time (boot clock) by which it wants to be called again,
+	// INT64_MAX when it does not mind.
+	int64_t (*settled)(void *context, const struct berth_core *core);
 	void *context;
 };
 
@@ -35,6 +36,8 @@ struct berth_engine_request {
 	// Packed secrets of a SUBMIT: written with its event when the job is new.
 	const void *secrets;
 	size_t secrets_size;
+	void (*prepare)(
+		struct berth_engine_request *request); // may be NULL; on the engine's thread, before it is decided
 	void (*done)(struct berth_engine_request *request, const struct berth_core *core,
 		const struct berth_outcome *outcome);
 	void *context;

@@ -221,6 +221,7 @@ static void list_leases(struct berth_rpc_call *call, const ProtobufCMessage *mes
 const struct berth_rpc_handler berth_fleet_handlers[] = {
 	{.method = "Session",
 		.roles = BERTH_ROLE_AGENT,
+		.light = true,
 		.begin = berth_session_begin,
 		.message = berth_session_message,
 		.half_closed = berth_session_half_closed,

@@ -13,7 +13,7 @@
 #include "common/evidence/x509.h"
 #include "coordinator/service/daemon.h"
 
-#define TICK_MS       100
+#define TICK_MS       1000
 #define BALLAST_BYTES (64 * 1024 * 1024)
 
 static void on_effect(void *context, const struct berth_core *core, const struct berth_effect *effect)
@@ -37,9 +37,10 @@ static void on_effect(void *context, const struct berth_core *core, const struct
 	}
 }
 
-static void on_settled(void *context, const struct berth_core *core)
+static int64_t on_settled(void *context, const struct berth_core *core)
 {
-	berth_watch_settled(context, core);
+	berth_sessions_settled(context);
+	return berth_watch_settled(context, core);
 }
 
 static bool replay_event(void *context, uint64_t sequence, const void *packed, size_t size, struct berth_error *err)

@@ -10,7 +10,7 @@
 #include "common/codec/proto.h"
 #include "coordinator/service/daemon.h"
 
-#define UPDATE_EVERY_MS   100
+#define UPDATE_EVERY_MS   500
 #define UPDATE_TRIALS_MAX 1000
 #define UNSENT_BYTES_MAX  (1024 * 1024)
 
@@ -125,6 +125,12 @@ void berth_watch_effect(struct berth_watchers *watchers, const struct berth_effe
 	pthread_mutex_unlock(&watchers->lock);
 }
 
+static bool is_due(const struct watcher *watcher, int64_t now_ns)
+{
+	return watcher->changed && now_ns - watcher->sent_ns >= UPDATE_EVERY_MS * BERTH_NS_PER_MS &&
+	       berth_rpc_send_queue_size(watcher->call) < UNSENT_BYTES_MAX;
+}
+
 static void add_trials(struct berth_daemon *daemon, const struct berth_core *core, struct watcher *watcher,
 	Berth__V1__JobUpdate *update)
 {
@@ -170,18 +176,22 @@ static bool send_update(struct berth_daemon *daemon, const struct berth_core *co
 	return true;
 }
 
-void berth_watch_settled(struct berth_daemon *daemon, const struct berth_core *core)
+int64_t berth_watch_settled(struct berth_daemon *daemon, const struct berth_core *core)
 {
 	struct berth_watchers *watchers = daemon->watchers;
-	int64_t now_ns = berth_boot_ns();
+	int64_t now_ns = berth_boot_ns(), next_ns = INT64_MAX;
 	pthread_mutex_lock(&watchers->lock);
 	struct watcher *watcher, *next;
 	DL_FOREACH_SAFE (watchers->list, watcher, next) {
-		bool due = watcher->changed && now_ns - watcher->sent_ns >= UPDATE_EVERY_MS * BERTH_NS_PER_MS &&
-		           berth_rpc_send_queue_size(watcher->call) < UNSENT_BYTES_MAX;
-		if (!watcher->gone && due) {
+		if (!watcher->gone && is_due(watcher, now_ns)) {
 			watcher->sent_ns = now_ns;
 			watcher->gone = !send_update(daemon, core, watcher);
+		}
+		if (watcher->changed && !watcher->gone) {
+			int64_t due_ns = watcher->sent_ns + UPDATE_EVERY_MS * BERTH_NS_PER_MS;
+			// One that reads too slowly is asked again in a while.
+			due_ns = due_ns > now_ns ? due_ns : now_ns + UPDATE_EVERY_MS * BERTH_NS_PER_MS;
+			next_ns = due_ns < next_ns ? due_ns : next_ns;
 		}
 		if (watcher->gone) {
 			DL_DELETE(watchers->list, watcher);
@@ -190,4 +200,5 @@ void berth_watch_settled(struct berth_daemon *daemon, const struct berth_core *c
 		}
 	}
 	pthread_mutex_unlock(&watchers->lock);
+	return next_ns;
 }

@@ -361,7 +361,11 @@ static void only_the_right_role_and_the_newest_certificate_are_served(void **sta
 	hello.boot_id = (char *)BOOT;
 	message.body_case = BERTH__V1__AGENT_MESSAGE__BODY_HELLO;
 	message.hello = &hello;
-	berth_rpc_stream_send(stream, &message.base, NULL);
+	Berth__V1__AgentMessage *messages[] = {&message};
+	Berth__V1__AgentBatch batch = BERTH__V1__AGENT_BATCH__INIT;
+	batch.messages = messages;
+	batch.n_messages = 1;
+	berth_rpc_stream_send(stream, &batch.base, NULL);
 	ProtobufCMessage *answer;
 	assert_int_equal(
 		berth_rpc_stream_receive(stream, &answer, berth_within_ms(WAIT_MS, NULL), &err), BERTH_RPC_FAILED);
@@ -375,18 +379,46 @@ static void only_the_right_role_and_the_newest_certificate_are_served(void **sta
 struct agent {
 	struct fixture *fixture;
 	struct berth_rpc_stream *stream;
+	Berth__V1__CoordinatorBatch *received; // NULL: all taken
+	size_t taken;
 	uint64_t beats, reports;
 };
 
-static Berth__V1__CoordinatorMessage *receive(struct agent *agent, Berth__V1__CoordinatorMessage__BodyCase wanted)
+static void forget_batch(struct agent *agent)
+{
+	if (agent->received) {
+		for (size_t i = 0; i < agent->taken; i++) {
+			agent->received->messages[i] = NULL;
+		}
+		for (size_t i = agent->taken; i < agent->received->n_messages; i++) {
+			berth_proto_free(agent->received->messages[i]);
+		}
+		agent->received->n_messages = 0;
+		berth_proto_free(agent->received);
+		agent->received = NULL;
+	}
+}
+
+static Berth__V1__CoordinatorMessage *receive_next(struct agent *agent)
 {
 	struct berth_error err;
-	for (;;) {
+	if (!agent->received || agent->taken == agent->received->n_messages) {
+		forget_batch(agent);
 		ProtobufCMessage *message;
 		assert_ok(berth_rpc_stream_receive(agent->stream, &message, berth_within_ms(WAIT_MS, NULL), &err) ==
 				  BERTH_RPC_MESSAGE,
 			err);
-		Berth__V1__CoordinatorMessage *got = (Berth__V1__CoordinatorMessage *)message;
+		agent->received = (Berth__V1__CoordinatorBatch *)message;
+		agent->taken = 0;
+		assert_true(agent->received->n_messages > 0);
+	}
+	return agent->received->messages[agent->taken++];
+}
+
+static Berth__V1__CoordinatorMessage *receive(struct agent *agent, Berth__V1__CoordinatorMessage__BodyCase wanted)
+{
+	for (;;) {
+		Berth__V1__CoordinatorMessage *got = receive_next(agent);
 		if (got->body_case == wanted) {
 			return got;
 		}
@@ -397,7 +429,11 @@ static Berth__V1__CoordinatorMessage *receive(struct agent *agent, Berth__V1__Co
 static void send_agent(struct agent *agent, const Berth__V1__AgentMessage *message)
 {
 	struct berth_error err;
-	assert_ok(berth_rpc_stream_send(agent->stream, &message->base, &err), err);
+	Berth__V1__AgentMessage *messages[] = {(Berth__V1__AgentMessage *)message};
+	Berth__V1__AgentBatch batch = BERTH__V1__AGENT_BATCH__INIT;
+	batch.messages = messages;
+	batch.n_messages = 1;
+	assert_ok(berth_rpc_stream_send(agent->stream, &batch.base, &err), err);
 }
 
 static void beat(struct agent *agent)
@@ -579,11 +615,13 @@ static void an_agent_scores_a_job_and_a_restart_changes_nothing(void **state)
 	assert_true(watch.ended && watch.updates > 0);
 	assert_int_equal(watch.scored, 2);
 	assert_int_equal(watch.end, BERTH__V1__JOB_STATE__JOB_COMPLETED);
+	forget_batch(&agent);
 	berth_rpc_stream_free(agent.stream);
 	stop(f);
 	start(f);
 	assert_int_equal(state_of(f, job), BERTH__V1__JOB_STATE__JOB_COMPLETED);
 	join(&agent, f); // its reports are applied already
+	forget_batch(&agent);
 	berth_rpc_stream_free(agent.stream);
 	struct berth_error err;
 	Berth__V1__ListTrialsRequest request = BERTH__V1__LIST_TRIALS_REQUEST__INIT;
@@ -611,6 +649,7 @@ static void a_result_that_says_more_than_was_signed_is_run_again(void **state)
 	assert_int_equal(state_of(f, job), BERTH__V1__JOB_STATE__JOB_COMPLETED);
 	berth_proto_free(first);
 	berth_proto_free(second);
+	forget_batch(&agent);
 	berth_rpc_stream_free(agent.stream);
 }
 
@@ -637,6 +676,7 @@ static void a_cancel_reaches_the_agent_and_the_watcher(void **state)
 	pthread_join(watcher, NULL);
 	assert_int_equal(watch.end, BERTH__V1__JOB_STATE__JOB_CANCELLED);
 	berth_proto_free(given);
+	forget_batch(&agent);
 	berth_rpc_stream_free(agent.stream);
 }
 

@@ -67,7 +67,14 @@ void test_advance_ms(struct test_fleet *fleet, int64_t ms)
 
 void test_tick(struct test_fleet *fleet)
 {
+	bool due = fleet->now.boot_ns >= berth_core_next_tick_ns(fleet->core);
 	test_decide(fleet, (struct berth_command){.kind = BERTH_COMMAND_TICK, .actor = ""});
+	// Who waits for the next tick misses nothing.
+	if (!due) {
+		assert_int_equal(fleet->outcome.events_count, 0);
+		assert_int_equal(fleet->outcome.effects_count, 0);
+	}
+	assert_true(berth_core_next_tick_ns(fleet->core) > fleet->now.boot_ns);
 }
 
 void test_place(struct test_fleet *fleet)

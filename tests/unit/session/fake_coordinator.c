@@ -37,7 +37,10 @@ static void leaf_of(uint64_t sequence, uint8_t leaf[static 32])
 static void send_message(struct fake *fake, Berth__V1__CoordinatorMessage *message)
 {
 	if (fake->session && !fake->mute) {
-		berth_rpc_send(fake->session, &message->base, NULL);
+		Berth__V1__CoordinatorBatch batch = BERTH__V1__COORDINATOR_BATCH__INIT;
+		batch.messages = &message;
+		batch.n_messages = 1;
+		berth_rpc_send(fake->session, &batch.base, NULL);
 	}
 }
 
@@ -258,11 +261,8 @@ static void session_begin(struct berth_rpc_call *call, void *context)
 	berth_rpc_read_next(call);
 }
 
-static void session_message(struct berth_rpc_call *call, const ProtobufCMessage *base, void *context)
+static void take_message(struct fake *fake, struct berth_rpc_call *call, const Berth__V1__AgentMessage *message)
 {
-	struct fake *fake = context;
-	const Berth__V1__AgentMessage *message = (const Berth__V1__AgentMessage *)base;
-	pthread_mutex_lock(&fake->lock);
 	if (message->body_case == BERTH__V1__AGENT_MESSAGE__BODY_HELLO) {
 		fake->session = call;
 		on_hello(fake, message->hello);
@@ -272,6 +272,16 @@ static void session_message(struct berth_rpc_call *call, const ProtobufCMessage 
 		on_report(fake, message->report);
 	} else if (fake->session == call && message->body_case == BERTH__V1__AGENT_MESSAGE__BODY_PROGRESS) {
 		snprintf(fake->progress, sizeof fake->progress, "%s", message->progress->phase);
+	}
+}
+
+static void session_message(struct berth_rpc_call *call, const ProtobufCMessage *base, void *context)
+{
+	struct fake *fake = context;
+	const Berth__V1__AgentBatch *batch = (const Berth__V1__AgentBatch *)base;
+	pthread_mutex_lock(&fake->lock);
+	for (size_t i = 0; i < batch->n_messages; i++) {
+		take_message(fake, call, batch->messages[i]);
 	}
 	pthread_cond_broadcast(&fake->changed);
 	pthread_mutex_unlock(&fake->lock);

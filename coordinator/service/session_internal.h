@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside a session: session.c makes commands of what an agent says, session_send.c messages of what was decided.
+#pragma once
+
+#include "coordinator/service/daemon.h"
+
+struct session {
+	struct berth_daemon *daemon;
+	struct berth_rpc_call *call;
+	char agent[BERTH_RPC_NAME_MAX];
+	uint64_t id;
+	bool welcomed;
+	uint64_t seen_sequence;   // of its Hello
+	uint8_t *signing_key_der; // set before the first message after Hello is taken
+	size_t signing_key_size;
+	struct session *prev, *next;
+	// The engine's thread only.
+	bool had_secrets; // its stream may still hold some in its buffers
+	Berth__V1__CoordinatorBatch outgoing;
+	size_t outgoing_size; // bytes
+	struct session *pending_prev, *pending_next;
+};
+
+struct berth_sessions {
+	pthread_mutex_t lock; // guards list and last_id
+	struct session *list;
+	uint64_t last_id;
+	struct session *pending; // those with something outgoing; the engine's thread only
+};
+
+// Engine's thread. Sends what is outgoing; forgets what is outgoing.
+void session_flush(struct session *session);
+void session_forget(struct session *session);
