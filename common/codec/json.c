@@ -39,10 +39,10 @@ static bool depth_fits(const json_t *value, int depth)
 	return true;
 }
 
-berth_json *berth_json_parse(const void *text, size_t size, const char *name, struct berth_error *err)
+static json_t *parse(const void *text, size_t size, size_t flags, const char *name, struct berth_error *err)
 {
 	json_error_t why;
-	json_t *value = json_loadb(text ? text : "", size, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
+	json_t *value = json_loadb(text ? text : "", size, JSON_DECODE_ANY | JSON_ALLOW_NUL | flags, &why);
 	if (!value) {
 		berth_fail(err, BERTH_ERROR_INVALID, "%s:%d:%d: not JSON: %s", name, why.line < 1 ? 1 : why.line,
 			why.column < 1 ? 1 : why.column, why.text);
@@ -55,6 +55,16 @@ berth_json *berth_json_parse(const void *text, size_t size, const char *name, st
 		return NULL;
 	}
 	return value;
+}
+
+berth_json *berth_json_parse(const void *text, size_t size, const char *name, struct berth_error *err)
+{
+	return parse(text, size, 0, name, err);
+}
+
+berth_json *berth_json_parse_unique(const void *text, size_t size, const char *name, struct berth_error *err)
+{
+	return parse(text, size, JSON_REJECT_DUPLICATES, name, err);
 }
 
 berth_json *berth_json_null(void)

@@ -29,6 +29,8 @@ enum berth_json_type {
 // Strict RFC 8259 text of `size` bytes, nothing after it but white space. `name` stands in errors
 // ("name:line:column:"). Duplicate keys: the last one wins, as Python's json does. NULL with INVALID on failure.
 berth_json *berth_json_parse(const void *text, size_t size, const char *name, struct berth_error *err);
+// The same, and a duplicate key is refused: for documents of our own, where the last one must not win in silence.
+berth_json *berth_json_parse_unique(const void *text, size_t size, const char *name, struct berth_error *err);
 
 berth_json *berth_json_null(void);
 berth_json *berth_json_bool(bool value);

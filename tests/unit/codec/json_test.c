@@ -150,6 +150,16 @@ static void the_last_of_duplicate_keys_wins(void **state)
 	assert_written(value, 0, "{\"a\": 2, \"b\": 0}");
 }
 
+static void a_duplicate_key_is_refused_where_it_must_be_unique(void **state)
+{
+	(void)state;
+	const char *text = "{\"a\":{\"b\":1,\"b\":2}}";
+	struct berth_error err = {0};
+	assert_fails(berth_json_parse_unique(text, strlen(text), "t", &err), err, BERTH_ERROR_INVALID, "duplicate");
+	BERTH_AUTO(berth_json_cleanup) berth_json *value = berth_json_parse_unique("{\"a\":1}", 7, "t", &err);
+	assert_int_equal(berth_json_get_integer(value, "a"), 1);
+}
+
 static void bytes_that_are_no_utf8_become_replacement_characters(void **state)
 {
 	(void)state;
@@ -219,6 +229,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(text_that_is_not_json_is_refused_with_its_place),
 	cmocka_unit_test(nesting_is_bounded),
 	cmocka_unit_test(the_last_of_duplicate_keys_wins),
+	cmocka_unit_test(a_duplicate_key_is_refused_where_it_must_be_unique),
 	cmocka_unit_test(bytes_that_are_no_utf8_become_replacement_characters),
 	cmocka_unit_test(readers_of_the_wrong_type_give_zeroes),
 	cmocka_unit_test(whole_and_real_numbers_are_not_equal),
