@@ -12,9 +12,20 @@
 #define DIGITS           "0123456789"
 #define FAILURE_TYPE_MAX 64
 
+static bool is_ascii(const char *text)
+{
+	while (*text && (unsigned char)*text < 0x80) {
+		text++;
+	}
+	return !*text;
+}
+
 // A JSON string replaces what is no UTF-8: two texts with one digest.
 static bool is_utf8(const char *text)
 {
+	if (is_ascii(text)) {
+		return true;
+	}
 	BERTH_AUTO(berth_json_cleanup) berth_json *value = berth_json_string(text);
 	return strcmp(berth_json_as_string(value), text) == 0;
 }

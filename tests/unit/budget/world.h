@@ -40,7 +40,6 @@ struct world {
 	int64_t now_ns;
 	struct berth_budget_refusal refusal;
 	bool forgot; // rows have left: they are compared without those
-	bool no_replay;
 };
 
 // One budget "b" with this policy.
