@@ -151,7 +151,7 @@ static void w1_h8_a_definitive_refusal_of_the_provider_costs_nothing(void **stat
 	struct world world;
 	world_open(&world, POLICY(100, "\"search\":100", ""));
 	for (int i = 0; i < 10; i++) { // 429 after 429: never the ceiling, never in the way of the next
-		char id[16];
+		char id[32];
 		snprintf(id, sizeof id, "lease-%d", i);
 		assert_true(world_reserve(&world, id, "plain", 0));
 		assert_true(world_release(&world, id, BERTH__V1__DEATH_PROOF__REJECTED));
