@@ -192,7 +192,9 @@ struct berth_environment *local_open(struct berth_runner *runner, const struct b
 		return NULL;
 	}
 	struct berth_environment *environment = environment_new(local, plan, resource_id, &container);
-	if (!furnish(environment, plan, until, err)) {
+	// Files can be put into an ended container, and the Engine is late to say that one ended: look again.
+	if (!furnish(environment, plan, until, err) ||
+		!wait_until_it_runs(local, resource_id, &container, until, err)) {
 		local_close(environment);
 		return NULL;
 	}

@@ -11,7 +11,8 @@
 #include "tests/docker/trial/fixture.h"
 #include "tests/support/test.h"
 
-#define BUILDERS 4
+#define BUILDERS     4
+#define BALLAST_SIZE (64 * 1024 * 1024)
 
 static struct berth_until soon(void)
 {
@@ -165,10 +166,52 @@ static void nothing_seen_proves_nothing_before_the_placement_bound(void **state)
 	bench_close(&bench);
 }
 
+static void put_file(const char *folder, const char *name, const char *text, size_t size)
+{
+	BERTH_AUTO_FREE char *path = berth_path_join(folder, name);
+	struct berth_error err = {0};
+	assert_ok(berth_file_write(path, text, size, 0644, &err), err);
+}
+
+// The Engine says for a while that a container runs which has just ended; here it ends in the middle of the uploads.
+static void a_container_that_ends_while_it_is_furnished_is_told_before_any_command(void **state)
+{
+	(void)state;
+	static const char dockerfile[] =
+		"FROM debian:bookworm-slim\nENTRYPOINT [\"sh\", \"-c\", \"until [ -e /logs/agent ]; do :; done\"]\n";
+	struct bench bench;
+	if (!bench_open(&bench, NULL, false)) {
+		skip();
+	}
+	BERTH_AUTO_FREE char *folder = berth_test_folder();
+	put_file(folder, "Dockerfile", dockerfile, strlen(dockerfile));
+	static const struct berth_task_environment built = {0}, ready_made = {.docker_image = "debian:bookworm-slim"};
+	char lease_id[BERTH_ID_SIZE];
+	berth_random_id(lease_id);
+	struct berth_environment_plan plan = plan_of(lease_id, folder, &built);
+	struct berth_runner *runner = bench.runner;
+	struct berth_error err = {0};
+	assert_ok(runner->prepare(runner, &plan, (struct berth_sink){0}, soon(), &err), err);
+	struct berth_created created = {0};
+	assert_int_equal(runner->create(runner, &plan, &created, soon(), &err), BERTH_CREATE_CREATED);
+	// Opened as an image that was ready made, so that the folder is uploaded; it takes longer than the container's
+	// end.
+	BERTH_AUTO_FREE char *ballast = calloc(1, BALLAST_SIZE);
+	put_file(folder, "ballast", ballast, BALLAST_SIZE);
+	plan.environment = &ready_made;
+	plan.has_dockerfile = false;
+	assert_fails(
+		runner->open(runner, &plan, created.resource_id, soon(), &err), err, BERTH_ERROR_INVALID, "exited");
+	free(created.resource_id);
+	assert_ok(runner->kill(runner, lease_id, soon(), &err), err);
+	bench_close(&bench);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(who_wants_the_same_image_shares_one_build),
 	cmocka_unit_test(the_agents_bridge_is_found_again),
 	cmocka_unit_test(a_second_create_under_a_lease_is_ambiguous_and_never_a_second_container),
+	cmocka_unit_test(a_container_that_ends_while_it_is_furnished_is_told_before_any_command),
 	cmocka_unit_test(nothing_seen_proves_nothing_before_the_placement_bound),
 };
 BERTH_TEST_MAIN(tests)
