@@ -33,7 +33,6 @@ tar=$cache/base-$hash.tar
 build() {
 	command -v mmdebstrap > /dev/null || die 'mmdebstrap is missing: apt-get install mmdebstrap'
 	[ -r "$keyring" ] || die "$keyring is missing: apt-get install debian-archive-keyring"
-	mkdir -p "$cache" || die "cannot make the folder $cache: set BERTH_CACHE to one that can be written"
 	local work options=()
 	work=$(mktemp -d "$cache/.base-XXXXXX")
 	# shellcheck disable=SC2064
@@ -54,7 +53,14 @@ build() {
 	mv "$work/root.tar" "$tar"
 }
 
-[ -s "$tar" ] || build
+if [ ! -s "$tar" ]; then
+	# One at a time: who waited finds it made.
+	mkdir -p "$cache" || die "cannot make the folder $cache: set BERTH_CACHE to one that can be written"
+	exec 8> "$cache/lock"
+	flock 8
+	[ -s "$tar" ] || build
+	exec 8>&-
+fi
 
 first=$1
 # The Engine may have it from before; the label tells which recipe it was made by.
