@@ -6,7 +6,7 @@ import subprocess
 import time
 
 import tasks
-from world import ADDRESS, Failure, Process, at_once, check, run, wait_until
+from world import ADDRESS, Failure, Process, at_once, check, check_running, patience, run, wait_until
 
 HOLD_MS = 5000
 PORT, BLOBS = 7311, 7312
@@ -16,6 +16,18 @@ ENDED = ("JOB_COMPLETED", "JOB_CANCELLED")
 def fencing_seconds(hold_ms=HOLD_MS):
     """How long the coordinator waits before it gives a silent agent's trials to others."""
     return hold_ms * 1.05 / 1000 + 5
+
+
+def killed_seconds(hold_ms=HOLD_MS):
+    """When what an agent held is dead: within the fencing wait. A busy machine gets longer for the kill, not for the hold."""
+    return hold_ms / 1000 + (fencing_seconds(hold_ms) - hold_ms / 1000) * patience()
+
+
+class Silence:
+    """From the last heartbeat of an agent to the moment when its trials were seen to move."""
+
+    def __init__(self, seen_ns, moved_ns):
+        self.seen_ns, self.seconds = seen_ns, (moved_ns - seen_ns) / 1e9
 
 
 class Fleet:
@@ -98,10 +110,21 @@ class Fleet:
                          BERTH_BLOBS="%s:%d" % (ADDRESS, BLOBS), BERTH_CREDENTIALS=self.credentials + "/operator",
                          NO_COLOR="1")
         variables.update(environment or {})
-        done = subprocess.run((host or self.world.c).enter + [self.world.binaries["berth"]] + list(arguments),
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              timeout=bound, env=variables)
-        return done.returncode, done.stdout, done.stderr
+        limit = time.monotonic() + bound * patience()
+        with subprocess.Popen((host or self.world.c).enter + [self.world.binaries["berth"]] + list(arguments), text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=variables) as child:
+            try:
+                while True:
+                    try:
+                        out, err = child.communicate(timeout=0.5)
+                        if child.returncode != 0:
+                            check_running()  # the deeper reason, when there is one
+                        return child.returncode, out, err
+                    except subprocess.TimeoutExpired:
+                        check_running()
+                        check(time.monotonic() < limit, "berth %s did not end in %d s" % (" ".join(arguments), bound))
+            finally:
+                child.kill()
 
     def berth(self, *arguments, **options):
         code, out, err = self.command(*arguments, **options)
@@ -173,6 +196,22 @@ class Fleet:
             check(trial["key"]["generation"] == newest, "cell %s is scored by generation %s of %d" % (
                 trial["trial_name"], trial["key"]["generation"], newest))
 
+    def silence(self, n, moved_ns):
+        """How long this agent was not heard before its trials were seen to move."""
+        agent = next(agent for agent in self.json("agent", "list") if agent["name"] == self.agent_name(n))
+        return Silence(agent["seen_at_ns"], moved_ns)
+
+    def check_fenced(self, job, cells, silence):
+        """A silent agent's trials are never taken from it, nor run again, before the fencing wait is over."""
+        fence = fencing_seconds(self.hold_ms)
+        check(silence.seconds >= fence, "trials moved after %.3f s of silence, before the fencing wait of %.3f s" % (
+            silence.seconds, fence))
+        for lease in self.leases(job):
+            if lease["trial_index"] in cells and lease["generation"] == 2:
+                began = (lease["created_at_ns"] - silence.seen_ns) / 1e9
+                check(began >= fence, "cell %d ran again after %.3f s of silence, before the fencing wait of %.3f s" % (
+                    lease["trial_index"], began, fence))
+
     def generations(self, job, index):
         return sorted({lease["generation"] for lease in self.leases(job) if lease["trial_index"] == index})
 
@@ -212,9 +251,3 @@ class Scores:
             check(shown["job"]["state"] in ENDED, str(shown["job"]["counts"]))
             return shown
         return wait_until("job %s ends" % self.job, seconds, look, 0.5)
-
-
-def sleep_until(begun, seconds):
-    rest = begun + seconds - time.monotonic()
-    if rest > 0:
-        time.sleep(rest)

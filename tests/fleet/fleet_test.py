@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole suite in its order: what is quick and basic comes first."""
+"""The whole suite. Worlds take tests in this order: what takes long comes first, so that they end together."""
 import sys
 
 import runner
 
 # Each registers its tests.
+import corpus_test  # noqa: F401
 import line_test  # noqa: F401
 import job_test  # noqa: F401
+import secret_test  # noqa: F401
 import crash_test  # noqa: F401
 import network_test  # noqa: F401
 import input_test  # noqa: F401

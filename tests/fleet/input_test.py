@@ -2,12 +2,11 @@
 """What people and machines get wrong: each error names the thing and the way out, and nothing is lost by it."""
 import os
 import signal
-import time
 
 import tasks
 from fleet import Fleet
 from runner import fleet_test
-from world import check, run, wait_until
+from world import check, pause, run, wait_until
 
 TMPFS_MB, WATERMARK_MB, FILLER_MB = 256, 96, 100
 
@@ -80,7 +79,7 @@ def a_coordinator_short_of_disk_refuses_new_jobs_by_name_and_goes_on_later(stage
     free_mb = statvfs.f_bavail * statvfs.f_frsize >> 20
     with open(data + "/filler", "wb") as filler:
         filler.write(b"\0" * max(0, free_mb - WATERMARK_MB + 8 << 20))
-    time.sleep(2)
+    pause(2)
     code, _, err = fleet.command("job", "submit", "-y", "-p", fleet.sleepers("refused", 0), "-a", "oracle", "--timeout", "5", bound=60)
     check(code != 0, "a job was taken with %d MB under the watermark" % 8)
     check("disk" in err or "space" in err, "the refusal does not name the disk: " + err[-500:])
@@ -140,9 +139,9 @@ def an_engine_that_is_down_or_hangs_or_dies_is_named_and_costs_no_score(stage):
     job = fleet.submit(fleet.sleepers("build", 0, 2, dockerfile="FROM debian:bookworm-slim\nRUN sleep 12 && date +%N > /built\n"))
     wait_until("a build runs on agent-1", 60, lambda: [
         t for t in fleet.running_on(fleet.show(job), 0) if t["phase"] in ("build", "environment_setup")])
-    time.sleep(3)
+    pause(3)
     engine.kill()
-    time.sleep(1)
+    pause(1)
     engine.start()
     shown = fleet.wait_job(job, 180)
     fleet.check_scored_once(job, shown)

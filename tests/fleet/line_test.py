@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The harness's own lines: cuts and bad lines do what they are told, or no other verdict counts."""
 import os
+import signal
 import statistics
 import subprocess
 import sys
+import time
 
+from fleet import Fleet
 from runner import fleet_test
-from world import ADDRESS, Process, check, wait_until
+from world import ADDRESS, Ended, Failure, Process, check, wait_until
 
 ECHO = """
 import socket
@@ -101,3 +104,20 @@ def the_relay_ends_with_its_parent(stage):
 def zombie(pid):
     with open("/proc/%d/stat" % pid) as stat:
         return stat.read().rsplit(")", 1)[1].split()[0] == "Z"
+
+
+@fleet_test()
+def a_test_stops_at_once_and_says_why_when_a_program_of_its_fleet_dies(stage):
+    fleet = Fleet(stage.world, "dying", agents=1).start()
+    waits = [(fleet.agents[0], lambda: wait_until("what never comes", 60, lambda: False)),
+             (fleet.coordinator, lambda: fleet.command("job", "list", bound=60))]
+    for process, wait in waits:
+        os.kill(process.pid, signal.SIGKILL)
+        begun = time.monotonic()
+        try:
+            wait()
+        except Ended as ended:
+            check(process.name in str(ended) and "SIGKILL" in str(ended), "the message names no program or signal: %s" % ended)
+        else:
+            raise Failure("%s was killed, and nobody noticed" % process.name)
+        check(time.monotonic() - begun < 10, "%s was missed only after %.0f s" % (process.name, time.monotonic() - begun))

@@ -30,13 +30,17 @@ class Failure(Exception):
     """A test's own verdict: its text says what was wanted and what was seen."""
 
 
+class Ended(Failure):
+    """A program ended that no test told to end."""
+
+
 def check(condition, text):
     if not condition:
         raise Failure(text)
 
 
 def patience():
-    """1 on a machine that is ours; more where others keep its CPUs busy, at most 6. Upper bounds grow with it."""
+    """1 on a machine that is ours; more where others keep its CPUs busy, at most 6. Waits grow with it, promises never."""
     return min(6.0, max(1.0, os.getloadavg()[0] / os.cpu_count() / 3))
 
 
@@ -45,16 +49,27 @@ def wait_until(what, seconds, look, every=0.1):
     begun, seen = time.monotonic(), None
     seconds *= patience()
     while True:
+        check_running()
         try:
             value = look()
             if value:
                 return value
+        except Ended:
+            raise
         except Failure as failure:
             value = failure
         seen = value
         if time.monotonic() - begun > seconds:
             raise Failure("waited %.0f s for this: %s (last seen: %s)" % (seconds, what, str(seen)[:600]))
         time.sleep(every)
+
+
+def pause(seconds):
+    """A rest in which a program that dies is noticed."""
+    limit = time.monotonic() + seconds
+    while (rest := limit - time.monotonic()) > 0:
+        check_running()
+        time.sleep(min(rest, 0.2))
 
 
 def run(arguments, bound=60, **options):
@@ -72,10 +87,26 @@ def at_once(calls):
 
 
 # --- processes ---
+RUNNING = set()  # programs that go on until a test ends them
+
+
+def check_running():
+    """A program that ended by itself ends its test at once, and says how."""
+    for process in list(RUNNING):
+        if not process.alive() and process in RUNNING:  # another thread may just have ended it
+            RUNNING.discard(process)
+            raise Ended("%s (pid %d) ended by itself with %s; its last words: %s" % (
+                process.name, process.pid, how(process.child.returncode), process.text()[-800:]))
+
+
+def how(code):
+    return "exit code %d" % code if code >= 0 else signal.Signals(-code).name
+
+
 class Process:
     """A program in a host. Known and ended by its pid alone."""
 
-    def __init__(self, world, host, name, arguments, environment=None):
+    def __init__(self, world, host, name, arguments, environment=None, may_end=False):
         self.name, self.host = name, host
         self.log = os.path.join(world.root, "log", name + ".log")
         with open(self.log, "ab") as log:
@@ -84,6 +115,8 @@ class Process:
                 env=dict(world.environment, **(environment or {})))
         self.pid = self.child.pid
         world.processes.append(self)
+        if not may_end:
+            RUNNING.add(self)
 
     def alive(self):
         return self.child.poll() is None
@@ -93,11 +126,14 @@ class Process:
             os.kill(self.pid, number)
 
     def kill(self):
+        RUNNING.discard(self)
         self.signal(signal.SIGKILL)
         self.child.wait()
 
     def stop(self, seconds=30):
         """An orderly end; its exit code."""
+        check_running()
+        RUNNING.discard(self)
         self.signal(signal.SIGCONT)
         self.signal(signal.SIGTERM)
         try:
@@ -323,9 +359,7 @@ class World:
 
     def start_engines(self):
         self.engines = [Engine(self, host) for host in self.agents]
-        at_once([engine.start for engine in self.engines])
-        self.engines[0].prepare()  # makes the base image's tar when it is not cached
-        at_once([engine.prepare for engine in self.engines[1:]])
+        at_once([lambda engine=engine: (engine.start(), engine.prepare()) for engine in self.engines])
 
     def reset(self):
         """After a test: no process, cut or container of it is left."""

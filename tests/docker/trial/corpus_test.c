@@ -14,9 +14,10 @@
 #include "tests/docker/trial/fixture.h"
 #include "tests/support/test.h"
 
-#define THREADS     4
-#define COLUMNS_MAX 10
-#define ROWS_MAX    400
+#define THREADS       4
+#define COLUMNS_MAX   10
+#define ROWS_MAX      400
+#define FILE_SIZE_MAX (128 * 1024 * 1024)
 
 struct row {
 	char *columns[COLUMNS_MAX];
@@ -58,7 +59,7 @@ static void free_table(struct table *table)
 }
 
 static struct bench bench;
-static struct table *expected, *artifacts;
+static struct table *expected, *artifacts, *files;
 static pthread_mutex_t next_lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t next_row;
 static char *odd_names;
@@ -136,7 +137,7 @@ static size_t count_files(const char *folder)
 	return count;
 }
 
-static char *check_entry(const struct row *row, const berth_json *entry, const char *folder, size_t *files)
+static char *check_entry(const struct row *row, const berth_json *entry, const char *folder, size_t *count)
 {
 	static const struct {
 		const char *key;
@@ -156,7 +157,7 @@ static char *check_entry(const struct row *row, const berth_json *entry, const c
 	while (berth_json_next(wanted, &cursor, &path, &value)) {
 		BERTH_AUTO_FREE char *full = berth_path_join(folder, path);
 		BERTH_AUTO_FREE char *got = digest_of(full);
-		++*files;
+		++*count;
 		if (strcmp(got, berth_json_as_string(value)) != 0) {
 			return berth_format("artifact %s is %s", path, got);
 		}
@@ -173,21 +174,21 @@ static char *check_step_artifacts(const struct row *row, const struct run *run, 
 	BERTH_AUTO(berth_buf_free) struct berth_buf text = {0};
 	berth_file_read(path, 1024 * 1024, &text, NULL);
 	BERTH_AUTO(berth_json_cleanup) berth_json *manifest = parse(berth_buf_text(&text));
-	size_t at = 0, files = 1;
+	size_t at = 0, count = 1;
 	for (size_t i = 0; i < artifacts->count; i++) {
 		const struct row *wanted = &artifacts->rows[i];
 		if (strcmp(wanted->columns[0], row->columns[0]) != 0 ||
 			strcmp(wanted->columns[1], row->columns[1]) != 0 || strcmp(wanted->columns[2], step) != 0) {
 			continue;
 		}
-		char *wrong = check_entry(wanted, berth_json_at(manifest, at++), folder, &files);
+		char *wrong = check_entry(wanted, berth_json_at(manifest, at++), folder, &count);
 		if (wrong) {
 			return wrong;
 		}
 	}
-	if (at != berth_json_size(manifest) || files != count_files(folder)) {
+	if (at != berth_json_size(manifest) || count != count_files(folder)) {
 		return berth_format("%zu manifest entries, wanted %zu; %zu files, wanted %zu",
-			berth_json_size(manifest), at, count_files(folder), files);
+			berth_json_size(manifest), at, count_files(folder), count);
 	}
 	return NULL;
 }
@@ -210,25 +211,39 @@ static char *check_artifacts(const struct row *row, const struct run *run)
 	return NULL;
 }
 
-// What the notes of the tables ask to look at besides.
-static char *check_notes(const struct row *row, const struct run *run)
+// What a row of FILES.tsv says of a file: a part that it has or lacks, its size, its hash.
+static char *check_file(const char *path, const char *wanted_text)
 {
-	static const struct {
-		const char *task, *agent, *file, *has, *lacks;
-	} notes[] = {
-		{"bad-exit", "oracle", "agent/exit-code.txt", "3", "\n"},
-		{"crlf-test", "oracle", "verifier/test-stdout.txt", "cannot execute: required file not found", NULL},
-		{"env-templates", "oracle", "verifier/test-stdout.txt", "token: [REDACTED], mine", "fallback"},
-		{"slow-agent", "oracle", "agent/oracle.txt", "done, and now asleep", NULL},
-		{"slow-agent", "oracle", "trial.log", "AgentTimeoutError", NULL},
-	};
-	for (size_t i = 0; i < BERTH_COUNT(notes); i++) {
-		if (strcmp(notes[i].task, row->columns[0]) != 0 || strcmp(notes[i].agent, row->columns[1]) != 0) {
+	BERTH_AUTO(berth_json_cleanup) berth_json *wanted = parse(wanted_text);
+	BERTH_AUTO(berth_buf_free) struct berth_buf text = {0};
+	struct berth_error err = {0};
+	if (!berth_file_read(path, FILE_SIZE_MAX, &text, &err)) {
+		return berth_strdup(err.message);
+	}
+	const char *has = berth_json_get_string(wanted, "has"), *lacks = berth_json_get_string(wanted, "lacks");
+	const berth_json *bytes = berth_json_get(wanted, "bytes");
+	const char *sha256 = berth_json_get_string(wanted, "sha256");
+	BERTH_AUTO_FREE char *got = digest_of(path);
+	if ((has && !memmem(text.data, text.size, has, strlen(has))) ||
+		(lacks && memmem(text.data, text.size, lacks, strlen(lacks))) ||
+		(bytes && (int64_t)text.size != berth_json_as_integer(bytes)) || (sha256 && strcmp(sha256, got) != 0)) {
+		return berth_format("wanted %s, but %zu bytes, SHA-256 %s: %.*s", wanted_text, text.size, got,
+			(int)(text.size < 500 ? text.size : 500), (const char *)text.data);
+	}
+	return NULL;
+}
+
+static char *check_files(const struct row *row, const struct run *run)
+{
+	for (size_t i = 0; i < files->count; i++) {
+		char *const *columns = files->rows[i].columns;
+		if (strcmp(columns[0], row->columns[0]) != 0 || strcmp(columns[1], row->columns[1]) != 0) {
 			continue;
 		}
-		BERTH_AUTO_FREE char *text = run_file(run, notes[i].file);
-		if (!strstr(text, notes[i].has) || (notes[i].lacks && strstr(text, notes[i].lacks))) {
-			return berth_format("%s is: %.500s", notes[i].file, text);
+		BERTH_AUTO_FREE char *path = berth_path_join(run->work, columns[2]);
+		BERTH_AUTO_FREE char *wrong = check_file(path, columns[3]);
+		if (wrong) {
+			return berth_format("%s: %s", columns[2], wrong);
 		}
 	}
 	return NULL;
@@ -266,7 +281,7 @@ static void run_row(struct row *row)
 	bench_run(&bench, folder, &options, &run);
 	row->verdict = check_outcome(row, &run);
 	row->verdict = row->verdict ? row->verdict : check_artifacts(row, &run);
-	row->verdict = row->verdict ? row->verdict : check_notes(row, &run);
+	row->verdict = row->verdict ? row->verdict : check_files(row, &run);
 	row->verdict = row->verdict ? row->verdict : check_evidence(&run);
 	run_free(&run);
 	if (row->verdict) {
@@ -316,8 +331,10 @@ static void every_row_of_the_corpus_ends_as_wanted_and_leaves_nothing(void **sta
 	}
 	expected = berth_alloc(sizeof *expected);
 	artifacts = berth_alloc(sizeof *artifacts);
+	files = berth_alloc(sizeof *files);
 	read_table("EXPECTED.tsv", expected);
 	read_table("ARTIFACTS.tsv", artifacts);
+	read_table("FILES.tsv", files);
 	finish_odd_names();
 	choose_rows();
 	pthread_t threads[THREADS];
@@ -337,6 +354,7 @@ static void every_row_of_the_corpus_ends_as_wanted_and_leaves_nothing(void **sta
 	bench_close(&bench);
 	free_table(expected);
 	free_table(artifacts);
+	free_table(files);
 	free(odd_names);
 }
 
