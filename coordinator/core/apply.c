@@ -94,11 +94,8 @@ static bool apply_agent_booted(struct berth_core *core, const event_t *event, st
 	return true;
 }
 
-static void make_cells(struct job *job)
+void core_make_cells(struct job *job)
 {
-	job->agents_count = (uint32_t)job->spec->n_agents;
-	job->tasks_count = (uint32_t)job->spec->n_tasks;
-	job->cells_count = job->spec->attempts * job->tasks_count * job->agents_count;
 	job->cells = berth_alloc(job->cells_count * sizeof *job->cells);
 	job->agent_running = berth_alloc(job->agents_count * sizeof *job->agent_running);
 	job->ready = (struct queue){
@@ -107,9 +104,18 @@ static void make_cells(struct job *job)
 		job->cells[i].job = job;
 		job->cells[i].index = i;
 		job->cells[i].state = BERTH__V1__TRIAL_STATE__TRIAL_QUEUED;
-		queue_push(&job->ready, i);
 	}
-	job->counts[BERTH__V1__TRIAL_STATE__TRIAL_QUEUED] = job->cells_count;
+}
+
+void core_add_job(struct berth_core *core, struct job *job)
+{
+	job->key_size = strlen(job->submitter) + 1 + strlen(job->client_key);
+	job->key = berth_alloc(job->key_size + 1);
+	memcpy(job->key, job->submitter, strlen(job->submitter) + 1);
+	memcpy(job->key + strlen(job->submitter) + 1, job->client_key, strlen(job->client_key));
+	HASH_ADD(by_id, core->jobs_by_id, id, BERTH_ID_SIZE - 1, job);
+	HASH_ADD_KEYPTR(by_key, core->jobs_by_key, job->key, job->key_size, job);
+	DL_APPEND(core->jobs, job);
 }
 
 static bool apply_job_submitted(struct berth_core *core, const event_t *event, struct berth_error *err)
@@ -134,16 +140,28 @@ static bool apply_job_submitted(struct berth_core *core, const event_t *event, s
 	job->state = BERTH__V1__JOB_STATE__JOB_RUNNING;
 	job->submitted_at_ns = event->recorded_at_ns;
 	job->sequence = event->sequence;
-	make_cells(job);
-	job->key_size = strlen(job->submitter) + 1 + strlen(job->client_key);
-	job->key = berth_alloc(job->key_size + 1);
-	memcpy(job->key, job->submitter, strlen(job->submitter) + 1);
-	memcpy(job->key + strlen(job->submitter) + 1, job->client_key, strlen(job->client_key));
-	HASH_ADD(by_id, core->jobs_by_id, id, BERTH_ID_SIZE - 1, job);
-	HASH_ADD_KEYPTR(by_key, core->jobs_by_key, job->key, job->key_size, job);
-	DL_APPEND(core->jobs, job);
+	job->agents_count = (uint32_t)spec->n_agents;
+	job->tasks_count = (uint32_t)spec->n_tasks;
+	job->cells_count = spec->attempts * job->tasks_count * job->agents_count;
+	job->counts[BERTH__V1__TRIAL_STATE__TRIAL_QUEUED] = job->cells_count;
+	core_make_cells(job);
+	for (uint32_t i = 0; i < job->cells_count; i++) {
+		queue_push(&job->ready, i);
+	}
+	core_add_job(core, job);
 	core->place_wanted = true;
 	return true;
+}
+
+void core_hold(struct cell *cell, struct agent *agent)
+{
+	cell->agent = cell->last_agent = agent;
+	DL_APPEND(agent->running, cell);
+	agent->running_count++;
+	agent->running_cpus += cell_cpus(cell);
+	agent->running_memory_mb += cell_memory_mb(cell);
+	cell->job->running_cpus += cell_cpus(cell);
+	cell->job->agent_running[cell_agent(cell)]++;
 }
 
 // Takes a running cell off its agent.
@@ -182,6 +200,10 @@ static bool apply_job_cancel_requested(struct berth_core *core, const event_t *e
 		}
 	}
 	job->ready.count = 0;
+	struct cell *cell;
+	DL_FOREACH (job->delayed, cell) {
+		cell->delayed = false;
+	}
 	job->delayed = NULL;
 	return true;
 }
@@ -201,6 +223,23 @@ static bool apply_job_ended(struct berth_core *core, const event_t *event, struc
 	return true;
 }
 
+void core_add_lease(struct berth_core *core, struct lease *lease)
+{
+	const Berth__V1__Lease *record = lease->record;
+	struct cell *cell = &lease->job->cells[record->trial_index];
+	if (record->generation == cell->generation) {
+		LL_PREPEND2(cell->leases, lease, next_of_cell);
+	}
+	if (record->state == BERTH__V1__LEASE_STATE__LEASE_CREATING) {
+		DL_APPEND(lease->agent->fresh, lease);
+	}
+	if (lease_is_open(record)) {
+		lease->job->open_leases++;
+		lease->agent->open_leases++;
+	}
+	HASH_ADD_KEYPTR(hh, core->leases, record->lease_id, strlen(record->lease_id), lease);
+}
+
 static bool begin_lease(
 	struct berth_core *core, struct cell *cell, struct agent *agent, const Berth__V1__Lease *record, int64_t now_ns)
 {
@@ -212,11 +251,7 @@ static bool begin_lease(
 	lease->record->created_at_ns = now_ns;
 	lease->job = cell->job;
 	lease->agent = agent;
-	LL_PREPEND2(cell->leases, lease, next_of_cell);
-	DL_APPEND(agent->fresh, lease);
-	HASH_ADD_KEYPTR(hh, core->leases, lease->record->lease_id, strlen(lease->record->lease_id), lease);
-	cell->job->open_leases++;
-	agent->open_leases++;
+	core_add_lease(core, lease);
 	return true;
 }
 
@@ -224,8 +259,9 @@ static bool begin_lease(
 // promoted it, which is no event.
 static bool unqueue(struct job *job, struct cell *cell)
 {
-	if (cell->not_before_ns) {
-		cell->not_before_ns = 0;
+	cell->not_before_ns = 0;
+	if (cell->delayed) {
+		cell->delayed = false;
 		DL_DELETE(job->delayed, cell);
 		return true;
 	}
@@ -248,15 +284,9 @@ static bool apply_trial_assigned(struct berth_core *core, const event_t *event, 
 		return corrupt(event, err, "assignment of a trial that does not wait");
 	}
 	cell->generation++;
-	cell->agent = cell->last_agent = agent;
 	cell->assigned_at_ns = event->recorded_at_ns;
 	set_state(cell, BERTH__V1__TRIAL_STATE__TRIAL_RUNNING);
-	DL_APPEND(agent->running, cell);
-	agent->running_count++;
-	agent->running_cpus += cell_cpus(cell);
-	agent->running_memory_mb += cell_memory_mb(cell);
-	cell->job->running_cpus += cell_cpus(cell);
-	cell->job->agent_running[cell_agent(cell)]++;
+	core_hold(cell, agent);
 	cell->leases = NULL;
 	for (size_t i = 0; i < assigned->n_leases; i++) {
 		if (!begin_lease(core, cell, agent, assigned->leases[i], event->recorded_at_ns)) {
@@ -270,6 +300,7 @@ static void requeue(struct berth_core *core, struct cell *cell, int64_t not_befo
 {
 	cell->not_before_ns = not_before_ns;
 	if (not_before_ns) {
+		cell->delayed = true;
 		DL_APPEND(cell->job->delayed, cell);
 	} else {
 		queue_push_front(&cell->job->ready, cell->index);
@@ -392,6 +423,31 @@ static bool apply_origin(struct berth_core *core, const event_t *event, struct b
 	return true;
 }
 
+static struct job *job_of_event(const struct berth_core *core, const event_t *event)
+{
+	if (event->body_case == BERTH__STORE__V1__EVENT__BODY_JOB_ENDED) {
+		return core_job(core, event->job_ended->job_id);
+	}
+	if (event->body_case == BERTH__STORE__V1__EVENT__BODY_LEASE_MOVED) {
+		return core_lease(core, event->lease_moved->lease_id)->job;
+	}
+	return NULL;
+}
+
+// An ended job whose last lease is retired never changes again.
+static void seal_if_over(struct berth_core *core, struct job *job, uint64_t sequence)
+{
+	if (!job || !job->ended_at_ns || job->open_leases || job->sealed_at) {
+		return;
+	}
+	job->sealed_at = sequence;
+	if (core->sealed_count == core->sealed_capacity) {
+		core->sealed_capacity = core->sealed_capacity ? 2 * core->sealed_capacity : 16;
+		core->sealed = berth_realloc_array(core->sealed, core->sealed_capacity, sizeof(*core->sealed));
+	}
+	core->sealed[core->sealed_count++] = job;
+}
+
 typedef bool (*apply_fn)(struct berth_core *, const event_t *, struct berth_error *);
 
 static apply_fn apply_of(Berth__Store__V1__Event__BodyCase body)
@@ -437,12 +493,15 @@ bool berth_core_apply(struct berth_core *core, const Berth__Store__V1__Event *ev
 	if (!apply) {
 		return corrupt(event, err, "an event of a newer version: start the version that wrote it");
 	}
+	rows_touch_event(core, event);
 	if (event->origin && !apply_origin(core, event, err)) {
 		return false;
 	}
 	if (!apply(core, event, err)) {
 		return false;
 	}
+	rows_touch_event(core, event);
+	seal_if_over(core, job_of_event(core, event), event->sequence);
 	core->last_sequence = event->sequence;
 	core->recorded_at_ns = event->recorded_at_ns;
 	return true;

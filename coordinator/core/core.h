@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "berth/store/v1/event.pb-c.h"
+#include "berth/store/v1/state.pb-c.h"
 #include "berth/v1/fleet.pb-c.h"
 #include "berth/v1/job.pb-c.h"
 #include "berth/v1/lease.pb-c.h"
@@ -143,7 +144,38 @@ void berth_core_decide(struct berth_core *core, const struct berth_command *comm
 int64_t berth_core_next_tick_ns(const struct berth_core *core);
 // True when trials wait and an agent has room: the caller then decides a PLACE with fresh ids.
 bool berth_core_wants_place(const struct berth_core *core, struct berth_core_now now);
-// SHA-256 over the durable records in key order.
+// --- records: the durable state as the ledger keeps it beside the log (berth/store/v1/state.proto) ---
+// A checkpoint is the state as it was at one event. It is begun at once, taken in portions between other decisions, and
+// ended when all of it, with its sequence as the marker, is on disk. What has ended for good then leaves memory: its
+// records stay.
+
+// A record has two places, `slot` 0 and 1: a new one takes the place of the older, so that the newest of the last whole
+// checkpoint stands until the next is whole.
+typedef void berth_core_row_sink(void *context, const char *key, unsigned slot, const void *value, size_t size);
+
+// Records that changed since the last checkpoint began.
+size_t berth_core_changed(const struct berth_core *core);
+// False when one is under way, or there is nothing yet.
+bool berth_core_checkpoint_begin(struct berth_core *core);
+// Hands over at most `most` records. When none is left: the sequence of the checkpoint, else 0.
+uint64_t berth_core_checkpoint_take(struct berth_core *core, size_t most, berth_core_row_sink *sink, void *context);
+void berth_core_checkpoint_end(struct berth_core *core);
+
+typedef bool berth_core_record_visit(void *context, const char *key, unsigned slot, const void *value, size_t size);
+
+struct berth_core_records {
+	// Every record whose key starts so, as of the marker and with its place, until visit returns false.
+	bool (*scan)(void *context, const char *prefix, berth_core_record_visit *visit, void *visitor,
+		struct berth_error *err);
+	// The spec in the JobSubmitted of this sequence; the core's from then on.
+	Berth__V1__JobSpec *(*spec)(void *context, uint64_t sequence, struct berth_error *err);
+	void *context;
+};
+
+// A new core as of the marker; the events after it are applied next. CORRUPT names the record.
+bool berth_core_load(struct berth_core *core, const struct berth_core_records *records, struct berth_error *err);
+
+// SHA-256 over the records in key order, but those of trials and leases of jobs that are sealed and of settled leases.
 struct berth_digest berth_core_digest(const struct berth_core *core);
 Berth__V1__Incarnation berth_core_incarnation(const struct berth_core *core); // nonce points into the core
 
@@ -163,6 +195,11 @@ size_t berth_core_jobs(const struct berth_core *core, const char *before, size_t
 // without it.
 Berth__V1__Trial *berth_core_trial(const struct berth_core *core, const char *job_id, uint32_t index,
 	const Berth__V1__JobSpec *spec, uint64_t *result_sequence);
+// True when the job's trials and leases have left memory: the caller finds their records.
+bool berth_core_is_forgotten(const struct berth_core *core, const char *job_id);
+// As berth_core_trial, of a forgotten job, from the trial's record (NULL: it has none, as it was never assigned).
+Berth__V1__Trial *berth_core_recorded_trial(const struct berth_core *core, const char *job_id, uint32_t index,
+	const Berth__Store__V1__TrialRow *row, const Berth__V1__JobSpec *spec, uint64_t *result_sequence);
 // For ASSIGN: the trial's leases as begun. False when the assignment is not current any more.
 bool berth_core_assignment(const struct berth_core *core, const char *job_id, uint32_t index, uint32_t generation,
 	Berth__V1__Assignment *assignment);

@@ -299,7 +299,7 @@ static void promote_delayed(const struct decision *decision, struct job *job)
 	DL_FOREACH_SAFE (job->delayed, cell, next) {
 		if (cell->not_before_ns <= decision->now.wall_ns) {
 			DL_DELETE(job->delayed, cell);
-			cell->not_before_ns = 0;
+			cell->delayed = false;
 			queue_push(&job->ready, cell->index);
 			decision->core->place_wanted = true;
 		} else {

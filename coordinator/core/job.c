@@ -246,7 +246,7 @@ void unassign(const struct decision *decision, struct cell *cell, Berth__Store__
 	event->trial_unassigned = unassigned;
 	emit(decision, event);
 	cell->queued_boot_ns = decision->now.boot_ns;
-	if (cell->not_before_ns) {
+	if (cell->delayed) {
 		wake_at(decision->core, decision->now.boot_ns + cell->not_before_ns - decision->now.wall_ns);
 	}
 	effect_cell(decision, BERTH_EFFECT_TRIAL_CHANGED, cell);

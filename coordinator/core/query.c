@@ -126,22 +126,17 @@ static const char *reason_text(Berth__Store__V1__UnassignReason reason)
 	return value ? value->name : "?";
 }
 
-Berth__V1__Trial *berth_core_trial(const struct berth_core *core, const char *job_id, uint32_t index,
-	const Berth__V1__JobSpec *spec, uint64_t *result_sequence)
+static Berth__V1__Trial *trial_message(
+	const struct cell *cell, const Berth__V1__JobSpec *spec, uint64_t *result_sequence)
 {
-	const struct job *job = core_job(core, job_id);
-	if (!job || index >= job->cells_count) {
-		return NULL;
-	}
-	const struct cell *cell = &job->cells[index];
 	Berth__V1__Trial *message = berth_alloc(sizeof *message);
 	berth__v1__trial__init(message);
 	message->key = berth_alloc(sizeof *message->key);
 	berth__v1__trial_key__init(message->key);
-	berth_proto_set_string(&message->key->job_id, job_id);
-	message->key->index = index;
+	berth_proto_set_string(&message->key->job_id, cell->job->id);
+	message->key->index = cell->index;
 	message->key->generation = cell->generation;
-	BERTH_AUTO_FREE char *name = cell_name(cell, job->spec ? job->spec : spec);
+	BERTH_AUTO_FREE char *name = cell_name(cell, spec);
 	berth_proto_set_string(&message->trial_name, name);
 	message->agent = cell_agent(cell);
 	message->task = cell_task(cell);
@@ -160,11 +155,43 @@ Berth__V1__Trial *berth_core_trial(const struct berth_core *core, const char *jo
 	return message;
 }
 
+Berth__V1__Trial *berth_core_trial(const struct berth_core *core, const char *job_id, uint32_t index,
+	const Berth__V1__JobSpec *spec, uint64_t *result_sequence)
+{
+	const struct job *job = core_job(core, job_id);
+	if (!job || !job->cells || index >= job->cells_count) {
+		return NULL;
+	}
+	return trial_message(&job->cells[index], job->spec ? job->spec : spec, result_sequence);
+}
+
+bool berth_core_is_forgotten(const struct berth_core *core, const char *job_id)
+{
+	const struct job *job = core_job(core, job_id);
+	return job && !job->cells;
+}
+
+Berth__V1__Trial *berth_core_recorded_trial(const struct berth_core *core, const char *job_id, uint32_t index,
+	const Berth__Store__V1__TrialRow *row, const Berth__V1__JobSpec *spec, uint64_t *result_sequence)
+{
+	struct job *job = core_job(core, job_id);
+	if (!job || index >= job->cells_count) {
+		return NULL;
+	}
+	struct cell cell = {.job = job, .index = index, .state = BERTH__V1__TRIAL_STATE__TRIAL_CANCELLED};
+	if (row) {
+		rows_take_trial(core, &cell, row);
+	}
+	Berth__V1__Trial *message = trial_message(&cell, spec, result_sequence);
+	core_free_notes(&cell);
+	return message;
+}
+
 bool berth_core_assignment(const struct berth_core *core, const char *job_id, uint32_t index, uint32_t generation,
 	Berth__V1__Assignment *assignment)
 {
 	const struct job *job = core_job(core, job_id);
-	const struct cell *cell = job && index < job->cells_count ? &job->cells[index] : NULL;
+	const struct cell *cell = job && job->cells && index < job->cells_count ? &job->cells[index] : NULL;
 	if (!cell || !cell->agent || cell->generation != generation) {
 		return false;
 	}

@@ -14,21 +14,34 @@ struct berth_core *berth_core_new(const struct berth_core_config *config)
 	core->config = *config;
 	snprintf(core->fleet, sizeof core->fleet, "%s", config->fleet);
 	core->config.fleet = core->fleet;
+	core->epoch = 1;
 	return core;
+}
+
+void core_free_notes(struct cell *cell)
+{
+	struct note *note, *next;
+	LL_FOREACH_SAFE(cell->notes, note, next)
+	{
+		free(note);
+	}
+}
+
+void core_forget_cells(struct job *job)
+{
+	for (uint32_t i = 0; job->cells && i < job->cells_count; i++) {
+		core_free_notes(&job->cells[i]);
+	}
+	free(job->cells);
+	free(job->agent_running);
+	job->cells = NULL;
+	job->agent_running = NULL;
 }
 
 static void free_job(struct job *job)
 {
-	for (uint32_t i = 0; i < job->cells_count; i++) {
-		struct note *note, *next;
-		LL_FOREACH_SAFE(job->cells[i].notes, note, next)
-		{
-			free(note);
-		}
-	}
+	core_forget_cells(job);
 	berth_proto_free(job->spec);
-	free(job->cells);
-	free(job->agent_running);
 	free(job->ready.items);
 	free(job->name);
 	free(job->client_key);
@@ -79,6 +92,7 @@ void berth_core_free(struct berth_core *core)
 		berth_proto_free(lease->record);
 		free(lease);
 	}
+	rows_free(core);
 	free(core);
 }
 
@@ -106,7 +120,7 @@ struct lease *core_lease(const struct berth_core *core, const char *id)
 struct cell *core_cell(const struct berth_core *core, const Berth__V1__TrialKey *key)
 {
 	struct job *job = key ? core_job(core, key->job_id) : NULL;
-	return job && key->index < job->cells_count ? &job->cells[key->index] : NULL;
+	return job && job->cells && key->index < job->cells_count ? &job->cells[key->index] : NULL;
 }
 
 struct boot *core_boot(const struct agent *agent, const char *id)

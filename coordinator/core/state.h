@@ -6,6 +6,7 @@
 #include <uthash.h>
 #include <utlist.h>
 
+#include "common/base/buf.h"
 #include "coordinator/core/core.h"
 
 #define BERTH_NAME_SIZE        64
@@ -15,6 +16,36 @@
 
 struct job;
 struct agent;
+
+// Of an object that has a record: the epoch (core->epoch) in which it changed last and was noted as such (0: what is
+// recorded is what it is), and in which of its two places its newest record is.
+struct recorded {
+	uint32_t changed_in;
+	uint8_t slot;
+};
+
+enum row_kind { ROW_AGENT, ROW_PERSON, ROW_JOB, ROW_TRIAL, ROW_LEASE };
+
+struct row_ref {
+	enum row_kind kind;
+	void *object;
+};
+
+struct row_refs {
+	struct row_ref *items;
+	size_t count, capacity;
+};
+
+struct row { // a packed record
+	char *key;
+	uint8_t slot; // where it goes
+	struct berth_buf value;
+};
+
+struct rows {
+	struct row *items;
+	size_t count, capacity;
+};
 
 struct note { // why an earlier generation was run again
 	uint32_t generation;
@@ -27,14 +58,15 @@ struct cell {
 	struct job *job;
 	uint32_t index;
 	uint32_t generation; // of the newest assignment; 0: never assigned
-	uint8_t state;       // Berth__V1__TrialState
-	uint8_t failures;    // generations that the fleet lost
-	uint8_t retries;     // by Harbor's policy
+	struct recorded recorded;
+	uint8_t state;    // Berth__V1__TrialState
+	uint8_t failures; // generations that the fleet lost
+	uint8_t retries;  // by Harbor's policy
 	bool errored;
 	double reward;
 	uint64_t result_sequence;
 	int64_t assigned_at_ns;
-	int64_t not_before_ns;
+	int64_t not_before_ns; // wall clock: queued, and waits until then
 	struct note *notes;
 	struct agent *agent; // while running
 	struct agent *last_agent;
@@ -43,6 +75,7 @@ struct cell {
 	// volatile
 	uint64_t sent_session;   // stream on which the assignment was sent
 	uint32_t unlisted_beats; // heartbeats in a row that did not list it
+	bool delayed;            // in job->delayed, not in job->ready
 	int64_t queued_boot_ns;
 	char phase[BERTH_PHASE_SIZE];
 };
@@ -60,9 +93,11 @@ struct job {
 	struct berth_digest request_digest;
 	Berth__V1__JobState state;
 	int64_t submitted_at_ns, ended_at_ns;
-	uint64_t sequence; // of its JobSubmitted
-	struct cell *cells;
+	uint64_t sequence;  // of its JobSubmitted
+	struct cell *cells; // NULL once they are forgotten
 	uint32_t cells_count, tasks_count, agents_count;
+	struct recorded recorded;
+	uint64_t sealed_at; // the event after which nothing of it changes any more; 0: not yet
 	uint32_t counts[BERTH__V1__TRIAL_STATE__TRIAL_BUDGET_BLOCKED + 1]; // by trial state
 	uint32_t errored;
 	double reward_sum;
@@ -70,7 +105,7 @@ struct job {
 	uint32_t *agent_running; // by agent config
 	uint32_t running_cpus;
 	struct queue ready;
-	struct cell *delayed;    // queued with a time to wait for
+	struct cell *delayed;    // queued with a time to wait for; volatile, as is the order of what waits
 	struct job *prev, *next; // oldest first
 	UT_hash_handle by_id, by_key;
 	char *key; // submitter, NUL, client key: of by_key
@@ -79,6 +114,7 @@ struct job {
 
 struct lease {
 	Berth__V1__Lease *record;
+	struct recorded recorded;
 	struct job *job;
 	struct agent *agent;
 	struct lease *next_of_cell;
@@ -97,6 +133,7 @@ struct boot { // reports applied of one life of an agent
 struct agent {
 	char name[BERTH_NAME_SIZE];
 	char certificate_sha256[BERTH_DIGEST_HEX_SIZE];
+	struct recorded recorded;
 	uint8_t *signing_key_der;
 	size_t signing_key_size;
 	char boot_id[BERTH_ID_SIZE]; // empty: never seen
@@ -123,6 +160,7 @@ struct agent {
 struct person {                         // an enrolled user or operator
 	char name[2 * BERTH_NAME_SIZE]; // "role/name"
 	char certificate_sha256[BERTH_DIGEST_HEX_SIZE];
+	struct recorded recorded;
 	UT_hash_handle hh;
 };
 
@@ -137,6 +175,16 @@ struct berth_core {
 	struct agent *agents;
 	struct person *people;
 	struct lease *leases;
+	// records
+	uint32_t epoch;          // of checkpoints, from 1
+	struct row_refs changed; // since the last checkpoint began
+	struct row_refs writing; // of the checkpoint that is under way, from writing_at on
+	size_t writing_at;
+	struct rows early;        // of it too: what changed again before its turn, as it was
+	struct recorded recorded; // of the coordinator itself
+	uint64_t checkpoint_at;   // its event; 0: none is under way
+	struct job **sealed;      // not forgotten yet, by sealed_at
+	size_t sealed_count, sealed_capacity;
 	// volatile
 	bool started; // this process's incarnation is decided: until then nobody could have been heard
 	bool place_wanted;
@@ -150,6 +198,14 @@ struct agent *core_agent(const struct berth_core *core, const char *name);
 struct lease *core_lease(const struct berth_core *core, const char *id);
 struct cell *core_cell(const struct berth_core *core, const Berth__V1__TrialKey *key);
 struct boot *core_boot(const struct agent *agent, const char *id);
+void core_free_notes(struct cell *cell);
+void core_forget_cells(struct job *job);
+
+// what apply.c and rows_load.c share
+void core_add_job(struct berth_core *core, struct job *job);
+void core_make_cells(struct job *job);                  // all queued, in no queue
+void core_hold(struct cell *cell, struct agent *agent); // it runs there
+void core_add_lease(struct berth_core *core, struct lease *lease);
 
 // cells and their places; the index orders attempts outermost, then tasks, then agents, as Harbor expands a job
 uint32_t cell_task(const struct cell *cell);
@@ -165,9 +221,21 @@ void queue_push_front(struct queue *queue, uint32_t item);
 uint32_t queue_at(const struct queue *queue, uint32_t position);
 void queue_remove(struct queue *queue, uint32_t position);
 
+// records: rows.c makes them, rows_load.c makes objects of them
+void rows_touch(struct berth_core *core, enum row_kind kind, void *object);
+// Everything that the event changes, before it does, and what it made, after.
+void rows_touch_event(struct berth_core *core, const Berth__Store__V1__Event *event);
+// Every record but those of sealed jobs' trials and leases, in no order.
+void rows_all(const struct berth_core *core, struct rows *rows);
+void rows_clear(struct rows *rows);
+void rows_free(struct berth_core *core);
+Berth__Store__V1__TrialRow *rows_trial(const struct cell *cell); // the caller frees
+void rows_take_trial(const struct berth_core *core, struct cell *cell, const Berth__Store__V1__TrialRow *row);
+
 // lease table: whether a lease may go from one state to another with this proof
 bool lease_may_move(Berth__V1__LeaseState from, Berth__V1__LeaseState to, Berth__V1__DeathProof proof);
 bool lease_is_open(const Berth__V1__Lease *lease);
+bool lease_is_settled(const struct lease *lease);
 
 // emitting: the event gets its sequence and time, is applied, and joins the outcome, which owns it
 struct decision {

@@ -326,11 +326,17 @@ static void a_lease_that_its_agent_never_learned_of_is_retired_as_never_dispatch
 	assert_int_equal(test_job_state(fleet, job), BERTH__V1__JOB_STATE__JOB_CANCELLING);
 	test_beat(fleet, "north", session, NULL, 0);
 	assert_int_equal(test_job_state(fleet, job), BERTH__V1__JOB_STATE__JOB_CANCELLED);
-	Berth__V1__Lease *leases[2];
-	assert_int_equal(berth_core_leases(fleet->core, job, false, NULL, 2, leases), 1);
-	assert_int_equal(leases[0]->proof, BERTH__V1__DEATH_PROOF__NEVER_DISPATCHED);
-	assert_string_equal(leases[0]->lease_id, lease);
-	berth_proto_free(leases[0]);
+	while (!berth_core_is_forgotten(fleet->core, job)) {
+		test_disk_write(fleet->disk, fleet->core, 4);
+	}
+	BERTH_AUTO_FREE char *record = berth_format("lease/%s/%s", job, lease);
+	size_t size;
+	struct berth_error err;
+	const void *value = test_disk_record(fleet->disk, record, &size);
+	BERTH_AUTO(berth_proto_cleanup)
+	Berth__V1__Lease *retired = berth_proto_unpack(&berth__v1__lease__descriptor, value, size, record, &err);
+	assert_ok(retired != NULL, err);
+	assert_int_equal(retired->proof, BERTH__V1__DEATH_PROOF__NEVER_DISPATCHED);
 }
 
 static void hello(struct test_fleet *fleet, uint64_t number, const char *nonce, bool seen_held)
@@ -498,6 +504,62 @@ static void a_long_random_walk_keeps_every_promise(void **state)
 	assert_int_equal(test_job_state(fleet, job), BERTH__V1__JOB_STATE__JOB_COMPLETED);
 }
 
+static void what_has_ended_leaves_memory_and_its_records_stay(void **state)
+{
+	struct test_fleet *fleet = *state;
+	uint64_t session = test_join(fleet, "north", BOOT_A, 2);
+	BERTH_AUTO_FREE const char *job = test_submit(fleet, "done", 1, 1);
+	test_place(fleet);
+	BERTH_AUTO_FREE char *lease = berth_strdup(test_lease(fleet, job, 0));
+	uint64_t next = test_live_and_retire(fleet, "north", session, BOOT_A, 1, lease);
+	test_report_done(
+		fleet, "north", session, BOOT_A, next, test_key(job, 0, 1), BERTH__V1__OUTCOME__OUTCOME_SCORED, NULL);
+	assert_int_equal(test_job_state(fleet, job), BERTH__V1__JOB_STATE__JOB_COMPLETED);
+	while (!berth_core_is_forgotten(fleet->core, job)) {
+		test_disk_write(fleet->disk, fleet->core, 2);
+	}
+	Berth__V1__Lease *leases[1];
+	assert_int_equal(berth_core_leases(fleet->core, NULL, false, NULL, 1, leases), 0);
+	assert_int_equal(test_state(fleet, job, 0), BERTH__V1__TRIAL_STATE__TRIAL_SCORED);
+	BERTH_AUTO_FREE char *key = berth_format("lease/%s/%s", job, lease);
+	size_t size;
+	assert_non_null(test_disk_record(fleet->disk, key, &size));
+	// Whoever recovers has the job, not its trials; and the client key is still known.
+	struct berth_core *recovered = test_disk_recover(fleet->disk, &fleet->config);
+	assert_true(berth_core_is_forgotten(recovered, job));
+	berth_core_free(recovered);
+	BERTH_AUTO_FREE const char *again = test_submit(fleet, "done", 1, 1);
+	assert_string_equal(again, job);
+	// A late report of it is answered and counts for nothing.
+	test_report_done(fleet, "north", session, BOOT_A, next + 1, test_key(job, 0, 1),
+		BERTH__V1__OUTCOME__OUTCOME_SCORED, NULL);
+	assert_int_equal(fleet->outcome.error.code, BERTH_ERROR_OK);
+	assert_int_equal(test_effects(fleet, BERTH_EFFECT_REPORT_ACK), 1);
+}
+
+static void a_checkpoint_is_the_state_at_its_event_however_long_it_takes(void **state)
+{
+	struct test_fleet *fleet = *state;
+	uint64_t session = test_join(fleet, "north", BOOT_A, 4);
+	BERTH_AUTO_FREE const char *job = test_submit(fleet, "long", 8, 1);
+	test_place(fleet);
+	while (test_disk_marker(fleet->disk) < 5) {
+		test_disk_write(fleet->disk, fleet->core, 1);
+	}
+	uint64_t next = 1;
+	for (uint32_t i = 0; i < 4; i++) {
+		BERTH_AUTO_FREE char *lease = berth_strdup(test_lease(fleet, job, i));
+		next = test_live_and_retire(fleet, "north", session, BOOT_A, next, lease);
+		test_report_done(fleet, "north", session, BOOT_A, next++, test_key(job, i, 1),
+			BERTH__V1__OUTCOME__OUTCOME_SCORED, NULL);
+		test_disk_write(fleet->disk, fleet->core, 1);
+		struct berth_core *recovered = test_disk_recover(fleet->disk, &fleet->config);
+		struct berth_digest live = berth_core_digest(fleet->core), again = berth_core_digest(recovered);
+		assert_memory_equal(live.bytes, again.bytes, BERTH_DIGEST_SIZE);
+		berth_core_free(recovered);
+	}
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 static const struct CMUnitTest tests[] = {
@@ -516,6 +578,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(a_trial_that_an_agent_no_longer_owns_is_revoked),
 	TEST(a_cancelled_job_ends_when_its_last_lease_is_proven_dead),
 	TEST(a_lease_that_its_agent_never_learned_of_is_retired_as_never_dispatched),
+	TEST(what_has_ended_leaves_memory_and_its_records_stay),
+	TEST(a_checkpoint_is_the_state_at_its_event_however_long_it_takes),
 	TEST(an_agent_of_a_twin_is_refused),
 	TEST(an_agent_that_saw_what_the_ledger_lacks_is_refused),
 	TEST(a_higher_incarnation_ends_the_service_for_good),

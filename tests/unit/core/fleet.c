@@ -8,6 +8,24 @@
 #include "common/codec/proto.h"
 #include "tests/support/test.h"
 
+#define RECOVER_EVERY 5
+
+static void assert_same_state(const struct berth_core *one, const struct berth_core *other)
+{
+	struct berth_digest a = berth_core_digest(one), b = berth_core_digest(other);
+	assert_memory_equal(a.bytes, b.bytes, BERTH_DIGEST_SIZE);
+}
+
+static void record(struct test_fleet *fleet)
+{
+	test_disk_write(fleet->disk, fleet->core, (size_t)rand_r(&fleet->seed) % 4);
+	if (++fleet->decided % RECOVER_EVERY == 0) {
+		struct berth_core *recovered = test_disk_recover(fleet->disk, &fleet->config);
+		assert_same_state(fleet->core, recovered);
+		berth_core_free(recovered);
+	}
+}
+
 static void replay(struct test_fleet *fleet)
 {
 	struct berth_error err;
@@ -19,9 +37,9 @@ static void replay(struct test_fleet *fleet)
 		Berth__Store__V1__Event *event = berth_proto_unpack(
 			&berth__store__v1__event__descriptor, packed.data, packed.size, "event", &err);
 		assert_ok(event && berth_core_apply(fleet->replica, event, &err), err);
+		test_disk_append(fleet->disk, packed.data, packed.size);
 	}
-	struct berth_digest live = berth_core_digest(fleet->core), replayed = berth_core_digest(fleet->replica);
-	assert_memory_equal(live.bytes, replayed.bytes, BERTH_DIGEST_SIZE);
+	assert_same_state(fleet->core, fleet->replica);
 }
 
 void test_decide(struct test_fleet *fleet, struct berth_command command)
@@ -29,6 +47,7 @@ void test_decide(struct test_fleet *fleet, struct berth_command command)
 	berth_outcome_clear(&fleet->outcome);
 	berth_core_decide(fleet->core, &command, fleet->now, &fleet->outcome);
 	replay(fleet);
+	record(fleet);
 }
 
 struct test_fleet *test_fleet_new(int64_t hold_ms)
@@ -40,8 +59,11 @@ struct test_fleet *test_fleet_new(int64_t hold_ms)
 		.aging_ms = 600000,
 		.allow_unmetered_local = true};
 	struct test_fleet *fleet = berth_alloc(sizeof *fleet);
+	fleet->config = config;
+	fleet->seed = 4;
 	fleet->core = berth_core_new(&config);
 	fleet->replica = berth_core_new(&config);
+	fleet->disk = test_disk_new();
 	fleet->now = (struct berth_core_now){
 		.boot_ns = INT64_C(1000) * BERTH_NS_PER_S, .wall_ns = INT64_C(1800000000) * BERTH_NS_PER_S};
 	test_decide(fleet, (struct berth_command){.kind = BERTH_COMMAND_START,
@@ -56,6 +78,7 @@ void test_fleet_free(struct test_fleet *fleet)
 	berth_outcome_clear(&fleet->outcome);
 	berth_core_free(fleet->core);
 	berth_core_free(fleet->replica);
+	test_disk_free(fleet->disk);
 	free(fleet);
 }
 
@@ -313,6 +336,18 @@ static Berth__V1__Trial *trial(const struct test_fleet *fleet, const char *job, 
 {
 	uint64_t sequence;
 	Berth__V1__Trial *found = berth_core_trial(fleet->core, job, index, NULL, &sequence);
+	if (berth_core_is_forgotten(fleet->core, job)) {
+		struct berth_error err;
+		BERTH_AUTO_FREE char *key = berth_format("trial/%s/%08x", job, index);
+		size_t size;
+		const void *value = test_disk_record(fleet->disk, key, &size);
+		BERTH_AUTO(berth_proto_cleanup)
+		Berth__Store__V1__TrialRow *row =
+			berth_proto_unpack(&berth__store__v1__trial_row__descriptor, value, size, key, &err);
+		assert_ok(row != NULL, err);
+		assert_null(found);
+		found = berth_core_recorded_trial(fleet->core, job, index, row, NULL, &sequence);
+	}
 	assert_non_null(found);
 	return found;
 }

@@ -3,9 +3,13 @@
 #pragma once
 
 #include "coordinator/core/core.h"
+#include "tests/unit/core/disk.h"
 
 struct test_fleet {
-	struct berth_core *core, *replica;
+	struct berth_core *core, *replica; // the replica keeps no records and forgets nothing
+	struct test_disk *disk;
+	struct berth_core_config config;
+	unsigned seed, decided;
 	struct berth_core_now now;
 	struct berth_outcome outcome; // of the newest command
 	uint64_t sessions, ids, beats;
@@ -15,7 +19,8 @@ struct test_fleet {
 struct test_fleet *test_fleet_new(int64_t hold_ms);
 void test_fleet_free(struct test_fleet *fleet);
 
-// Decides, replays the events on the replica, and fails the test when the two states differ.
+// Decides, replays the events on the replica, and fails the test when the two states differ. A checkpoint goes on with
+// each decision, and now and then a core that recovers from records and log must have the same state too.
 void test_decide(struct test_fleet *fleet, struct berth_command command);
 void test_advance_ms(struct test_fleet *fleet, int64_t ms);
 void test_tick(struct test_fleet *fleet);
