@@ -18,7 +18,7 @@ struct berth_store_batch;
 struct berth_store_options {
 	const char *const *families; // names, NULL-terminated; made when missing
 	int64_t disk_free_min_bytes; // below it open and commit are refused with EXHAUSTED; 0: no watermark
-	int64_t ballast_bytes;	     // size of a file that holds space free for an orderly end; 0: none
+	int64_t ballast_bytes;       // size of a file that holds space free for an orderly end; 0: none
 };
 
 // Makes the folder when missing. CONFLICT when another process has it (an flock on FOLDER/LOCK.berth besides RocksDB's
@@ -39,6 +39,9 @@ void berth_store_batch_free(struct berth_store_batch *batch); // NULL is allowed
 // Writes all of it or nothing, synced to the disk before it returns, and empties the batch. Below the watermark it is
 // EXHAUSTED before anything was sent: the batch stays whole and may be tried again.
 bool berth_store_commit(struct berth_store *store, struct berth_store_batch *batch, struct berth_error *err);
+// The same without the sync: a crash of the machine may lose it, and keeps what was committed before. What is committed
+// later is never there without it.
+bool berth_store_write(struct berth_store *store, struct berth_store_batch *batch, struct berth_error *err);
 
 // False with the first failed write's error after one.
 bool berth_store_writable(const struct berth_store *store, struct berth_error *err);

@@ -20,6 +20,7 @@ struct berth_store {
 	rocksdb_options_t *options; // the families' too: all are tuned alike
 	rocksdb_cache_t *cache;
 	rocksdb_writeoptions_t *synced_write;
+	rocksdb_writeoptions_t *plain_write;
 	rocksdb_readoptions_t *point_read;
 	rocksdb_readoptions_t *scan_read;
 	rocksdb_t *db;

@@ -84,6 +84,7 @@ void store_tune(struct berth_store *store)
 	tune_chatter(store->options);
 	store->synced_write = rocksdb_writeoptions_create();
 	rocksdb_writeoptions_set_sync(store->synced_write, 1);
+	store->plain_write = rocksdb_writeoptions_create();
 	store->point_read = rocksdb_readoptions_create();
 	store->scan_read = rocksdb_readoptions_create();
 	rocksdb_readoptions_set_fill_cache(store->scan_read, 0); // a walk must not push out what points need
@@ -95,6 +96,7 @@ void store_tune_free(struct berth_store *store)
 		rocksdb_readoptions_destroy(store->scan_read);
 		rocksdb_readoptions_destroy(store->point_read);
 		rocksdb_writeoptions_destroy(store->synced_write);
+		rocksdb_writeoptions_destroy(store->plain_write);
 		rocksdb_options_destroy(store->options);
 		rocksdb_cache_destroy(store->cache);
 	}

@@ -66,7 +66,8 @@ bool berth_store_writable(const struct berth_store *store, struct berth_error *e
 	return !store->poisoned || berth_fail(err, store->poison.code, "%s", store->poison.message);
 }
 
-bool berth_store_commit(struct berth_store *store, struct berth_store_batch *batch, struct berth_error *err)
+static bool write_batch(struct berth_store *store, struct berth_store_batch *batch,
+	const rocksdb_writeoptions_t *options, struct berth_error *err)
 {
 	if (!berth_store_writable(store, err)) {
 		return false;
@@ -77,10 +78,20 @@ bool berth_store_commit(struct berth_store *store, struct berth_store_batch *bat
 		return false; // nothing was sent: the batch is whole and may be tried again
 	}
 	char *reason = NULL;
-	rocksdb_write(store->db, store->synced_write, batch->writes, &reason);
+	rocksdb_write(store->db, options, batch->writes, &reason);
 	if (reason) {
 		return poison(store, reason, err);
 	}
 	empty(batch, size);
 	return true;
+}
+
+bool berth_store_commit(struct berth_store *store, struct berth_store_batch *batch, struct berth_error *err)
+{
+	return write_batch(store, batch, store->synced_write, err);
+}
+
+bool berth_store_write(struct berth_store *store, struct berth_store_batch *batch, struct berth_error *err)
+{
+	return write_batch(store, batch, store->plain_write, err);
 }

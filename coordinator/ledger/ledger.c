@@ -31,7 +31,7 @@ void ledger_node_key(unsigned level, uint64_t start, uint8_t key[static LEDGER_N
 
 static bool open_store(struct berth_ledger *ledger, const struct berth_ledger_options *options, struct berth_error *err)
 {
-	static const char *const families[] = {"log", "leaf", "tree", "state", "secret", NULL};
+	static const char *const families[] = {"log", "leaf", "tree", "state", "secret", "row", NULL};
 	const struct berth_store_options store_options = {
 		.families = families,
 		.disk_free_min_bytes = options->disk_free_min_bytes,
@@ -45,6 +45,52 @@ static bool open_store(struct berth_ledger *ledger, const struct berth_ledger_op
 	return ledger->store;
 }
 
+// The tree as it was at the marker, from the subtrees that are stored.
+static bool start_at_marker(struct berth_ledger *ledger, struct berth_error *err)
+{
+	uint64_t marker = ledger->marker;
+	if (!marker) {
+		return true;
+	}
+	ledger->head.sequence = marker; // what may be read
+	for (unsigned level = 0; level < BERTH_MERKLE_LEVELS; level++) {
+		uint64_t size = UINT64_C(1) << level;
+		if (marker & size &&
+			!berth_ledger_node(ledger, level, marker & ~(2 * size - 1), &ledger->tree.edge[level], err)) {
+			return false;
+		}
+	}
+	ledger->tree.size = marker;
+	return berth_ledger_leaf(ledger, marker, &ledger->last_leaf, err);
+}
+
+bool berth_ledger_verify(struct berth_ledger *ledger, struct berth_error *err)
+{
+	const struct ledger_floor floor = {.sequence = ledger->head.sequence, .leaf = ledger->head.leaf};
+	ledger->tree = (struct berth_merkle){0};
+	return ledger_walk(ledger, &floor, err) || berth_error_wrap(err, "ledger");
+}
+
+static bool recover(struct berth_ledger *ledger, struct berth_error *err)
+{
+	struct ledger_floor floor;
+	if (!ledger_floor_open(ledger, &floor, err) || !ledger_read_marker(ledger, err)) {
+		return false;
+	}
+	if (start_at_marker(ledger, err) && ledger_walk(ledger, &floor, err)) {
+		return true;
+	}
+	// Whatever is wrong before the marker shows only in a root: the whole walk names the event.
+	if (ledger->marker && err->code == BERTH_ERROR_CORRUPT) {
+		struct berth_error named;
+		ledger->tree = (struct berth_merkle){0};
+		if (!ledger_walk(ledger, &floor, &named)) {
+			*err = named;
+		}
+	}
+	return false;
+}
+
 struct berth_ledger *berth_ledger_open(
 	const char *data_folder, const struct berth_ledger_options *options, struct berth_error *err)
 {
@@ -52,9 +98,7 @@ struct berth_ledger *berth_ledger_open(
 	ledger->data_folder = berth_strdup(data_folder);
 	ledger->floor_fd = -1;
 	pthread_mutex_init(&ledger->lock, NULL);
-	struct ledger_floor floor;
-	if (!open_store(ledger, options, err) || !ledger_floor_open(ledger, &floor, err) ||
-		!ledger_walk(ledger, &floor, err)) {
+	if (!open_store(ledger, options, err) || !recover(ledger, err)) {
 		berth_error_wrap(err, "ledger");
 		berth_ledger_close(ledger);
 		return NULL;
@@ -169,6 +213,16 @@ static void publish(struct berth_ledger *ledger, const struct berth_ledger_head 
 	ledger_floor_set(ledger, &floor);
 }
 
+static void take_marker(struct berth_ledger *ledger)
+{
+	if (ledger->pending_marker) {
+		pthread_mutex_lock(&ledger->lock);
+		ledger->marker = ledger->pending_marker;
+		pthread_mutex_unlock(&ledger->lock);
+		ledger->pending_marker = 0;
+	}
+}
+
 bool berth_ledger_commit(struct berth_ledger *ledger, struct berth_error *err)
 {
 	if (berth_store_batch_count(ledger->batch) == 0) {
@@ -180,10 +234,14 @@ bool berth_ledger_commit(struct berth_ledger *ledger, struct berth_error *err)
 		head.root = berth_merkle_root(&ledger->tree);
 		seal_batch(ledger, &head);
 	}
-	if (!berth_store_commit(ledger->store, ledger->batch, err)) {
+	bool written = has_events || ledger->must_sync ? berth_store_commit(ledger->store, ledger->batch, err)
+	                                               : berth_store_write(ledger->store, ledger->batch, err);
+	if (!written) {
 		return berth_error_wrap(err, "ledger");
 	}
 	ledger->batch_bytes = 0;
+	ledger->must_sync = false;
+	take_marker(ledger);
 	if (has_events) {
 		berth_buf_reset(&ledger->pending_leaves);
 		publish(ledger, &head);

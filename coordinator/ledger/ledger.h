@@ -24,8 +24,10 @@ struct berth_ledger_options {
 	int64_t ballast_bytes;
 };
 
-// Opens or makes DATA/ledger, and walks the log once: every sequence in its place, every stored event's leaf recomputed
-// into the tree and compared with the leaf that was written with it. CORRUPT names the sequence where it is broken.
+// Opens or makes DATA/ledger, and walks the log after the marker once: every sequence in its place, every stored
+// event's leaf recomputed into the tree and compared with the leaf that was written with it, and the root with the
+// stored head. CORRUPT names the sequence where it is broken. What is before the marker was walked by an earlier start,
+// and is again by berth_ledger_verify.
 //
 // DATA/ledger.floor holds, unsynced, the last event that was reported as committed: a log that ends before it has lost
 // its tail and is refused. Who restores an older copy on purpose removes that file.
@@ -38,6 +40,9 @@ bool berth_ledger_replay(struct berth_ledger *ledger, uint64_t from,
 	bool (*visit)(void *context, uint64_t sequence, const void *event, size_t size, struct berth_error *err),
 	void *context, struct berth_error *err);
 
+// Walks the log from its first event, as an open without a marker does. Before anything is appended.
+bool berth_ledger_verify(struct berth_ledger *ledger, struct berth_error *err);
+
 // Adds a packed event to the open batch; its sequence is the one that `sequence` says and must be the next.
 bool berth_ledger_append(
 	struct berth_ledger *ledger, uint64_t sequence, const void *event, size_t size, struct berth_error *err);
@@ -45,9 +50,23 @@ bool berth_ledger_append(
 bool berth_ledger_put_secrets(
 	struct berth_ledger *ledger, const char *job_id, const void *packed, size_t size, struct berth_error *err);
 void berth_ledger_drop_secrets(struct berth_ledger *ledger, const char *job_id);
-// Writes and syncs the batch. An empty batch costs nothing. EXHAUSTED below the watermark: nothing was written, the batch
-// is whole and may be tried again. Any other failure is final.
+// Writes the batch, and syncs it unless it holds records alone (those can be made again). An empty batch costs nothing.
+// EXHAUSTED below the watermark: nothing was written, the batch is whole and may be tried again. Any other failure is
+// final.
 bool berth_ledger_commit(struct berth_ledger *ledger, struct berth_error *err);
+
+// --- state records (coordinator/core makes them): written behind the log ---
+// Into the open batch: a record of a checkpoint, at one of its two places; and that the checkpoint is whole.
+void berth_ledger_put_row(struct berth_ledger *ledger, uint64_t checkpoint, const char *key, unsigned slot,
+	const void *value, size_t size);
+void berth_ledger_put_marker(struct berth_ledger *ledger, uint64_t checkpoint);
+// Sequence of the last whole checkpoint that is committed; 0: none. Any thread, and below.
+uint64_t berth_ledger_marker(struct berth_ledger *ledger);
+typedef bool berth_ledger_row_visit(void *context, const char *key, unsigned slot, const void *value, size_t size);
+// Records as of the marker whose key starts with `prefix` and comes after `after` (NULL: all), by key.
+bool berth_ledger_rows(struct berth_ledger *ledger, const char *prefix, const char *after,
+	berth_ledger_row_visit *visit, void *context, struct berth_error *err);
+bool berth_ledger_row(struct berth_ledger *ledger, const char *key, struct berth_buf *value, struct berth_error *err);
 
 struct berth_ledger_head {
 	uint64_t sequence; // of the last committed event; 0: none
@@ -55,7 +74,7 @@ struct berth_ledger_head {
 	struct berth_digest root; // of the tree over every committed event
 };
 struct berth_ledger_head berth_ledger_head(struct berth_ledger *ledger); // any thread
-uint64_t berth_ledger_next(const struct berth_ledger *ledger);		 // writer: next sequence to append
+uint64_t berth_ledger_next(const struct berth_ledger *ledger);           // writer: next sequence to append
 
 // Any thread. NOT_FOUND for a sequence that is not committed.
 bool berth_ledger_read(

@@ -129,12 +129,14 @@ bool berth_ledger_put_secrets(
 	if (!seal(ledger, job_id, packed, size, &sealed)) {
 		return berth_fail(err, BERTH_ERROR_INTERNAL, "cannot seal the secrets of job %s", job_id);
 	}
+	ledger->must_sync = true;
 	berth_store_batch_put(ledger->batch, LEDGER_SECRET, job_id, strlen(job_id), sealed.data, sealed.size);
 	return true;
 }
 
 void berth_ledger_drop_secrets(struct berth_ledger *ledger, const char *job_id)
 {
+	ledger->must_sync = true;
 	berth_store_batch_delete(ledger->batch, LEDGER_SECRET, job_id, strlen(job_id));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recovery: the log is read once from its start, and everything that was stored beside it is held against it.
+// Recovery: the log is read once, and everything that was stored beside it is held against it.
 #include <string.h>
 
 #include "common/base/mem.h"
@@ -156,8 +156,12 @@ static bool check_end(struct walk *walk)
 
 bool ledger_walk(struct berth_ledger *ledger, const struct ledger_floor *floor, struct berth_error *err)
 {
-	struct walk walk = {.ledger = ledger, .floor = floor, .leaves_first = 1, .err = err};
-	bool walked = berth_store_scan(ledger->store, LEDGER_LOG, NULL, 0, NULL, 0, step, &walk, err);
+	struct walk walk = {.ledger = ledger, .floor = floor, .leaves_first = ledger->tree.size + 1, .err = err};
+	uint8_t from[LEDGER_KEY_SIZE];
+	ledger_key(ledger->tree.size + 1, from);
+	const void *start = ledger->tree.size ? from : NULL;
+	bool walked =
+		berth_store_scan(ledger->store, LEDGER_LOG, NULL, 0, start, start ? sizeof from : 0, step, &walk, err);
 	berth_buf_free(&walk.leaves);
 	if (!walk.broken && !walked) {
 		return berth_error_wrap(err, "event %llu", (unsigned long long)ledger->tree.size + 1);

@@ -21,8 +21,8 @@ struct berth_merkle {
 		edge[BERTH_MERKLE_LEVELS]; // edge[i]: full subtree of 2^i leaves, where bit i of size is set
 };
 void berth_merkle_add(struct berth_merkle *tree, const struct berth_digest *leaf);
-// The same, and tells the full subtrees that the leaf completed: nodes[i] has 2^i leaves and ends with this one. Returns
-// how many, at least 1 (the leaf itself).
+// The same, and tells the full subtrees that the leaf completed: nodes[i] has 2^i leaves and ends with this one.
+// Returns how many, at least 1 (the leaf itself).
 unsigned berth_merkle_add_nodes(struct berth_merkle *tree, const struct berth_digest *leaf,
 	struct berth_digest nodes[static BERTH_MERKLE_LEVELS]);
 struct berth_digest berth_merkle_pair(const struct berth_digest *left, const struct berth_digest *right);

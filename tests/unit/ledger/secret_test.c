@@ -120,7 +120,7 @@ static bool find_text(void *context, const void *key, size_t key_size, const voi
 // The stored row of a job, read or put past the ledger.
 static void with_store(struct fixture *fixture, void (*work)(struct berth_store *store))
 {
-	static const char *const families[] = {"log", "leaf", "tree", "state", "secret", NULL};
+	static const char *const families[] = {"log", "leaf", "tree", "state", "secret", "row", NULL};
 	const struct berth_store_options options = {.families = families};
 	BERTH_AUTO_FREE char *path = berth_path_join(fixture->data, "ledger");
 	struct berth_error err;
