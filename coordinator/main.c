@@ -29,7 +29,7 @@
 struct flags {
 	const char *data, *credentials, *listen, *blobs_listen, *ready_file;
 	const char *fleet, *out, *hosts;
-	long hold_ms, heartbeat_ms, aging_ms, max_generations, disk_free_min_mb;
+	long hold_ms, heartbeat_ms, aging_ms, checkpoint_ms, max_generations, disk_free_min_mb;
 	bool meter_local;
 };
 
@@ -46,6 +46,8 @@ static const char usage[] =
 	"  --heartbeat-ms N         how often agents are heard (default: hold / 20, 500 to 10000)\n"
 	"  --max-generations N      runs of one trial that the infrastructure may lose (default 5)\n"
 	"  --aging-ms N             wait after which a trial keeps hosts free for itself (default 600000)\n"
+	"  --checkpoint-ms N        how often changed state is written beside the log, so that a start need not read\n"
+	"                           it from its beginning (default 30000; sooner after 20000 events)\n"
 	"  --disk-free-min-mb N     free space on the data disk below which nothing new is taken (default 1024)\n"
 	"  --meter-local            local work needs a budget too\n"
 	"  --ready-file FILE        written once it serves: listen=PORT and blobs=PORT, a line each\n"
@@ -74,6 +76,7 @@ enum {
 	FLAG_HOLD,
 	FLAG_HEARTBEAT,
 	FLAG_AGING,
+	FLAG_CHECKPOINT,
 	FLAG_GENERATIONS,
 	FLAG_DISK,
 	FLAG_METER,
@@ -94,6 +97,7 @@ static const struct option options[] = {
 	{"hold-ms", required_argument, NULL, FLAG_HOLD},
 	{"heartbeat-ms", required_argument, NULL, FLAG_HEARTBEAT},
 	{"aging-ms", required_argument, NULL, FLAG_AGING},
+	{"checkpoint-ms", required_argument, NULL, FLAG_CHECKPOINT},
 	{"max-generations", required_argument, NULL, FLAG_GENERATIONS},
 	{"disk-free-min-mb", required_argument, NULL, FLAG_DISK},
 	{"meter-local", no_argument, NULL, FLAG_METER},
@@ -112,6 +116,8 @@ static bool set_number(struct flags *flags, int flag, const char *value, struct 
 		return number("heartbeat-ms", value, 50, 60000, &flags->heartbeat_ms, err);
 	case FLAG_AGING:
 		return number("aging-ms", value, 0, 24 * 3600 * 1000, &flags->aging_ms, err);
+	case FLAG_CHECKPOINT:
+		return number("checkpoint-ms", value, 1, 24 * 3600 * 1000, &flags->checkpoint_ms, err);
 	case FLAG_GENERATIONS:
 		return number("max-generations", value, 1, 100, &flags->max_generations, err);
 	default:
@@ -222,6 +228,7 @@ static int serve(const struct flags *flags, struct berth_error *err)
 		.hold_ms = flags->hold_ms,
 		.heartbeat_ms = flags->heartbeat_ms,
 		.aging_ms = flags->aging_ms,
+		.checkpoint_ms = flags->checkpoint_ms,
 		.max_generations = (uint32_t)flags->max_generations,
 		.meter_local = flags->meter_local,
 		.disk_free_min_bytes = flags->disk_free_min_mb * 1024 * 1024,
@@ -286,6 +293,7 @@ int main(int argc, char **argv)
 		.hosts = "localhost,127.0.0.1",
 		.hold_ms = BERTH_HOLD_MS_DEFAULT,
 		.aging_ms = BERTH_AGING_MS_DEFAULT,
+		.checkpoint_ms = BERTH_CHECKPOINT_MS_DEFAULT,
 		.max_generations = BERTH_MAX_GENERATIONS,
 		.disk_free_min_mb = DISK_FREE_MB};
 	int status;

@@ -197,9 +197,9 @@ Berth__V1__Trial *berth_core_trial(const struct berth_core *core, const char *jo
 	const Berth__V1__JobSpec *spec, uint64_t *result_sequence);
 // True when the job's trials and leases have left memory: the caller finds their records.
 bool berth_core_is_forgotten(const struct berth_core *core, const char *job_id);
-// As berth_core_trial, of a forgotten job, from the trial's record (NULL: it has none, as it was never assigned).
-Berth__V1__Trial *berth_core_recorded_trial(const struct berth_core *core, const char *job_id, uint32_t index,
-	const Berth__Store__V1__TrialRow *row, const Berth__V1__JobSpec *spec, uint64_t *result_sequence);
+// As berth_core_trial, from the records of the trial and its job. Any thread.
+Berth__V1__Trial *berth_core_recorded_trial(const Berth__Store__V1__JobRow *job,
+	const Berth__Store__V1__TrialRow *trial, const Berth__V1__JobSpec *spec, uint64_t *result_sequence);
 // For ASSIGN: the trial's leases as begun. False when the assignment is not current any more.
 bool berth_core_assignment(const struct berth_core *core, const char *job_id, uint32_t index, uint32_t generation,
 	Berth__V1__Assignment *assignment);

@@ -171,18 +171,18 @@ bool berth_core_is_forgotten(const struct berth_core *core, const char *job_id)
 	return job && !job->cells;
 }
 
-Berth__V1__Trial *berth_core_recorded_trial(const struct berth_core *core, const char *job_id, uint32_t index,
+Berth__V1__Trial *berth_core_recorded_trial(const Berth__Store__V1__JobRow *recorded,
 	const Berth__Store__V1__TrialRow *row, const Berth__V1__JobSpec *spec, uint64_t *result_sequence)
 {
-	struct job *job = core_job(core, job_id);
-	if (!job || index >= job->cells_count) {
-		return NULL;
+	struct job job = {.agents_count = recorded->agents, .tasks_count = recorded->tasks};
+	snprintf(job.id, sizeof job.id, "%s", recorded->job_id);
+	if (recorded->name_seed.len == sizeof job.name_seed) {
+		memcpy(job.name_seed, recorded->name_seed.data, sizeof job.name_seed);
 	}
-	struct cell cell = {.job = job, .index = index, .state = BERTH__V1__TRIAL_STATE__TRIAL_CANCELLED};
-	if (row) {
-		rows_take_trial(core, &cell, row);
-	}
+	struct cell cell = {.job = &job, .index = row->index};
+	rows_take_trial(&cell, row);
 	Berth__V1__Trial *message = trial_message(&cell, spec, result_sequence);
+	berth_proto_set_string(&message->agent_host, row->agent);
 	core_free_notes(&cell);
 	return message;
 }

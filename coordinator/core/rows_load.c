@@ -153,7 +153,7 @@ static bool take_job(void *context, const char *key, unsigned slot, const void *
 	return true;
 }
 
-void rows_take_trial(const struct berth_core *core, struct cell *cell, const Berth__Store__V1__TrialRow *row)
+void rows_take_trial(struct cell *cell, const Berth__Store__V1__TrialRow *row)
 {
 	cell->generation = row->generation;
 	cell->state = (uint8_t)row->state;
@@ -164,7 +164,6 @@ void rows_take_trial(const struct berth_core *core, struct cell *cell, const Ber
 	cell->result_sequence = row->result_sequence;
 	cell->assigned_at_ns = row->assigned_at_ns;
 	cell->not_before_ns = row->not_before_ns;
-	cell->last_agent = core_agent(core, row->agent);
 	for (size_t i = 0; i < row->n_notes; i++) {
 		struct note *note = berth_alloc(sizeof *note);
 		note->generation = row->notes[i]->generation;
@@ -188,7 +187,8 @@ static bool take_trial(void *context, const char *key, unsigned slot, const void
 		return broken(loading, key, "a trial that its job does not have");
 	}
 	struct cell *cell = &job->cells[row->index];
-	rows_take_trial(loading->core, cell, row);
+	rows_take_trial(cell, row);
+	cell->last_agent = core_agent(loading->core, row->agent);
 	cell->recorded.slot = (uint8_t)slot;
 	if (cell->state == BERTH__V1__TRIAL_STATE__TRIAL_RUNNING) {
 		if (!cell->last_agent || !job->spec) {

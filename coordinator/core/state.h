@@ -229,8 +229,8 @@ void rows_touch_event(struct berth_core *core, const Berth__Store__V1__Event *ev
 void rows_all(const struct berth_core *core, struct rows *rows);
 void rows_clear(struct rows *rows);
 void rows_free(struct berth_core *core);
-Berth__Store__V1__TrialRow *rows_trial(const struct cell *cell); // the caller frees
-void rows_take_trial(const struct berth_core *core, struct cell *cell, const Berth__Store__V1__TrialRow *row);
+Berth__Store__V1__TrialRow *rows_trial(const struct cell *cell);                // the caller frees
+void rows_take_trial(struct cell *cell, const Berth__Store__V1__TrialRow *row); // all but its agent
 
 // lease table: whether a lease may go from one state to another with this proof
 bool lease_may_move(Berth__V1__LeaseState from, Berth__V1__LeaseState to, Berth__V1__DeathProof proof);

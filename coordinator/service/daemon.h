@@ -79,6 +79,20 @@ Berth__V1__TrialResult *berth_read_result(struct berth_daemon *daemon, uint64_t 
 // The whole spec of a job from its event; NULL with err when it can't be read.
 Berth__V1__JobSpec *berth_read_spec(struct berth_daemon *daemon, uint64_t sequence, struct berth_error *err);
 
+// --- state records: objects that have left memory. Any thread. ---
+// The core as of the ledger's last checkpoint and the log after it; before the engine starts.
+bool berth_records_recover(struct berth_daemon *daemon, struct berth_error *err);
+// One trial of a job that is forgotten (berth_core_is_forgotten); `spec` gives it its name.
+Berth__V1__Trial *berth_read_trial(struct berth_daemon *daemon, const char *job_id, uint32_t index,
+	const Berth__V1__JobSpec *spec, uint64_t *result_sequence, struct berth_error *err);
+// At most `limit` of them from index `from` on.
+bool berth_read_trials(struct berth_daemon *daemon, const char *job_id, const Berth__V1__JobSpec *spec, uint32_t from,
+	size_t limit, Berth__V1__Trial **into, uint64_t *sequences, size_t *count, struct berth_error *err);
+// Adds recorded leases with an id after `after` (NULL: all) to the *count that are in `into`, by id, at most `limit` in
+// all. job_id NULL: of every job.
+bool berth_read_leases(struct berth_daemon *daemon, const char *job_id, const char *after, size_t limit,
+	Berth__V1__Lease **into, size_t *count, struct berth_error *err);
+
 // Why the evidence of a result does not hold, NULL when it does. The text is a literal.
 const char *berth_evidence_fault(
 	const uint8_t *key_der, size_t key_size, const char *agent, const Berth__V1__TrialDone *done);

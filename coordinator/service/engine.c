@@ -13,6 +13,7 @@
 #include "common/base/mem.h"
 #include "common/base/thread.h"
 #include "common/codec/proto.h"
+#include "coordinator/service/recorder.h"
 
 #define EXIT_DISK_FAILED 74 // as EX_IOERR
 
@@ -43,6 +44,7 @@ struct berth_engine {
 	struct decided *batch;
 	size_t batch_count;
 	int64_t ticked_ns;
+	struct berth_recorder recorder;
 	int64_t settle_ns; // when the caller wants to be asked again
 	bool disk_low;
 	char disk_message[BERTH_ERROR_MESSAGE_MAX];
@@ -206,10 +208,12 @@ static void run_batch(struct berth_engine *engine, struct berth_engine_request *
 		decide(engine, request, &request->command);
 	}
 	decide_own(engine);
+	berth_recorder_write(&engine->recorder, engine->batch_count ? BERTH_RECORDS_BESIDE : BERTH_RECORDS_ALONE);
 	if (!berth_ledger_commit(engine->options.ledger, &err)) {
 		disk_failed(&err);
 	}
 	deliver(engine);
+	berth_recorder_committed(&engine->recorder, berth_boot_ns());
 	answer(engine, questions);
 	engine->settle_ns = engine->options.settled(engine->options.context, engine->options.core);
 }
@@ -234,7 +238,7 @@ static struct berth_engine_request *take_requests(struct berth_engine *engine)
 static void wait_for_work(struct berth_engine *engine)
 {
 	int64_t tick_ns = next_tick_ns(engine);
-	int64_t wake_ns = engine->settle_ns < tick_ns ? engine->settle_ns : tick_ns;
+	int64_t wake_ns = engine->recorder.busy ? 0 : engine->settle_ns < tick_ns ? engine->settle_ns : tick_ns;
 	while (!engine->requests && !engine->questions && !engine->stopping && berth_boot_ns() < wake_ns) {
 		struct timespec deadline;
 		clock_gettime(CLOCK_MONOTONIC, &deadline);
@@ -269,6 +273,11 @@ struct berth_engine *berth_engine_start(const struct berth_engine_options *optio
 {
 	struct berth_engine *engine = berth_alloc(sizeof *engine);
 	engine->options = *options;
+	engine->recorder = (struct berth_recorder){.core = options->core,
+		.ledger = options->ledger,
+		.every_ms = options->checkpoint_ms,
+		.begun_ns = berth_boot_ns(),
+		.begun_at = berth_ledger_marker(options->ledger)};
 	engine->batch = berth_alloc(2 * BERTH_ENGINE_BATCH_MAX * sizeof *engine->batch);
 	pthread_mutex_init(&engine->lock, NULL);
 	pthread_condattr_t attr;

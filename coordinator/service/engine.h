@@ -18,6 +18,7 @@ struct berth_engine_request;
 struct berth_engine_options {
 	struct berth_core *core;     // replayed; the engine's from now on
 	struct berth_ledger *ledger; // likewise, but committed events may be read by anyone
+	int64_t checkpoint_ms;       // see recorder.h
 	int64_t tick_ms;             // the longest that the core goes without a tick
 	// On the engine's thread, after the commit: one effect, in order. The core may be asked, not decided.
 	void (*effect)(void *context, const struct berth_core *core, const struct berth_effect *effect);

@@ -210,6 +210,10 @@ static void list_leases(struct berth_rpc_call *call, const ProtobufCMessage *mes
 	bool ok = berth_engine_ask(
 			  daemon->engine, berth_rpc_call_principal(call), ask_leases, &question, &question.err) &&
 	          question.ok;
+	// Those that nothing can change any more are records only.
+	ok = ok && (request->open_only || berth_read_leases(daemon, request->job_id[0] ? question.job_id : NULL,
+						  request->after_lease_id[0] ? request->after_lease_id : NULL,
+						  question.limit, question.leases, &question.count, &question.err));
 	Berth__V1__ListLeasesResponse *response = berth_alloc(sizeof *response);
 	berth__v1__list_leases_response__init(response);
 	response->leases = question.leases;

@@ -190,7 +190,7 @@ struct question {
 	uint64_t *sequences;
 	size_t count;
 	uint64_t job_sequence;
-	bool ok;
+	bool ok, forgotten;
 	struct berth_error err;
 };
 
@@ -256,9 +256,10 @@ static void ask_trials(const struct berth_core *core, void *context)
 	}
 	size_t cells = berth_core_job_cells(core, question->job_id);
 	question->job_sequence = berth_core_job_sequence(core, question->job_id);
+	question->forgotten = berth_core_is_forgotten(core, question->job_id);
 	question->trials = berth_alloc(question->limit * sizeof(*question->trials));
 	question->sequences = berth_alloc(question->limit * sizeof(*question->sequences));
-	for (size_t i = question->from; i < cells && question->count < question->limit; i++) {
+	for (size_t i = question->from; !question->forgotten && i < cells && question->count < question->limit; i++) {
 		question->trials[question->count] = berth_core_trial(
 			core, question->job_id, (uint32_t)i, NULL, &question->sequences[question->count]);
 		question->count++;
@@ -269,7 +270,8 @@ static void ask_trials(const struct berth_core *core, void *context)
 static void ask_names(const struct berth_core *core, void *context)
 {
 	struct question *question = context;
-	for (size_t i = 0; i < question->count; i++) {
+	question->forgotten = berth_core_is_forgotten(core, question->job_id);
+	for (size_t i = 0; !question->forgotten && i < question->count; i++) {
 		uint64_t ignored;
 		Berth__V1__Trial *named = berth_core_trial(
 			core, question->job_id, question->trials[i]->key->index, question->spec, &ignored);
@@ -278,15 +280,28 @@ static void ask_names(const struct berth_core *core, void *context)
 	}
 }
 
+static bool read_forgotten(struct berth_daemon *daemon, struct question *question)
+{
+	while (question->count) { // it was forgotten in between
+		berth_proto_free(question->trials[--question->count]);
+	}
+	return berth_read_trials(daemon, question->job_id, question->spec, (uint32_t)question->from, question->limit,
+		question->trials, question->sequences, &question->count, &question->err);
+}
+
 static bool name_trials(struct berth_daemon *daemon, struct question *question)
 {
-	if (!question->count || question->trials[0]->trial_name[0]) {
+	if (!question->forgotten && (!question->count || question->trials[0]->trial_name[0])) {
 		return true;
 	}
 	BERTH_AUTO(berth_proto_cleanup)
 	Berth__V1__JobSpec *spec = berth_read_spec(daemon, question->job_sequence, &question->err);
 	question->spec = spec;
-	return spec && berth_engine_ask(daemon->engine, NULL, ask_names, question, &question->err);
+	if (!spec || (!question->forgotten &&
+			     !berth_engine_ask(daemon->engine, NULL, ask_names, question, &question->err))) {
+		return false;
+	}
+	return !question->forgotten || read_forgotten(daemon, question);
 }
 
 static void list_trials(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context)

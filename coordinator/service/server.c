@@ -43,15 +43,6 @@ static int64_t on_settled(void *context, const struct berth_core *core)
 	return berth_watch_settled(context, core);
 }
 
-static bool replay_event(void *context, uint64_t sequence, const void *packed, size_t size, struct berth_error *err)
-{
-	(void)sequence;
-	BERTH_AUTO(berth_proto_cleanup)
-	Berth__Store__V1__Event *event =
-		berth_proto_unpack(&berth__store__v1__event__descriptor, packed, size, "a stored event", err);
-	return event && berth_core_apply(context, event, err);
-}
-
 // Commits the new incarnation before anything is served.
 static void started(
 	struct berth_engine_request *request, const struct berth_core *core, const struct berth_outcome *outcome)
@@ -109,12 +100,13 @@ static bool start_engine(
 		.max_generations = options->max_generations,
 		.allow_unmetered_local = !options->meter_local};
 	daemon->core = berth_core_new(&config);
-	if (!berth_ledger_replay(daemon->ledger, 1, replay_event, daemon->core, err)) {
-		return berth_error_wrap(err, "cannot replay the ledger in %s", options->data_folder);
+	if (!berth_records_recover(daemon, err)) {
+		return berth_error_wrap(err, "cannot take up the ledger in %s", options->data_folder);
 	}
 	struct berth_engine_options engine = {.core = daemon->core,
 		.ledger = daemon->ledger,
 		.tick_ms = TICK_MS,
+		.checkpoint_ms = options->checkpoint_ms,
 		.effect = on_effect,
 		.settled = on_settled,
 		.context = daemon};

@@ -7,8 +7,9 @@
 #include "common/base/error.h"
 #include "common/rpc/rpc.h"
 
-#define BERTH_PORT_DEFAULT       7311
-#define BERTH_BLOBS_PORT_DEFAULT 7312
+#define BERTH_PORT_DEFAULT          7311
+#define BERTH_BLOBS_PORT_DEFAULT    7312
+#define BERTH_CHECKPOINT_MS_DEFAULT 30000
 
 struct berth_daemon;
 
@@ -19,6 +20,7 @@ struct berth_coordinator_options {
 	const char *authority_key;         // PEM; NULL: enrols nobody
 	const char *secret_key_file;
 	int64_t hold_ms, heartbeat_ms, aging_ms;
+	int64_t checkpoint_ms; // see recorder.h
 	uint32_t max_generations;
 	bool meter_local; // a job without a budget is refused even for local work
 	int64_t disk_free_min_bytes;

@@ -6,6 +6,7 @@
 #include <utlist.h>
 
 #include "common/base/clock.h"
+#include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/codec/proto.h"
 #include "coordinator/service/daemon.h"
@@ -153,6 +154,14 @@ static void add_trials(struct berth_daemon *daemon, const struct berth_core *cor
 		watcher->dirty[i] = 0;
 		uint64_t sequence;
 		Berth__V1__Trial *trial = berth_core_trial(core, watcher->job_id, i, spec, &sequence);
+		if (!trial) { // it has left memory
+			trial = berth_read_trial(daemon, watcher->job_id, i, spec, &sequence, &err);
+		}
+		if (!trial) {
+			berth_log_error("a trial cannot be read", "job=%s index=%u reason=%s", watcher->job_id, i,
+				berth_log_quote(err.message));
+			continue;
+		}
 		trial->result = sequence ? berth_read_result(daemon, sequence, true) : NULL;
 		berth_proto_append(&update->n_trials, &update->trials, trial);
 	}

@@ -64,7 +64,7 @@ class Fleet:
     def coordinator_command(self, data, ready):
         return [self.world.binaries["berth-coordinator"], "serve", "--data", data, "--credentials",
                 self.credentials + "/coordinator", "--listen", "0.0.0.0:%d" % PORT, "--blobs-listen", "0.0.0.0:%d" % BLOBS,
-                "--hold-ms", str(self.hold_ms), "--ready-file", ready] + self.flags
+                "--hold-ms", str(self.hold_ms), "--checkpoint-ms", "200", "--ready-file", ready] + self.flags
 
     def start_coordinator(self, wait=True):
         self.lives += 1

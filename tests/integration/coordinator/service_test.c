@@ -17,6 +17,7 @@
 #include "common/evidence/x509.h"
 #include "common/rpc/client.h"
 #include "coordinator/init.h"
+#include "coordinator/service/daemon.h"
 #include "coordinator/service/server.h"
 #include "tests/support/test.h"
 
@@ -89,6 +90,7 @@ static void start(struct fixture *f)
 		.hold_ms = HOLD_MS,
 		.heartbeat_ms = BEAT_MS,
 		.aging_ms = HOLD_MS,
+		.checkpoint_ms = 1, // one after another
 		.max_generations = 5,
 		.version = "test",
 		.fenced = never};
@@ -589,6 +591,56 @@ static void *watch_to_the_end(void *context)
 	return NULL;
 }
 
+struct forgotten {
+	const char *job;
+	bool is;
+};
+
+static void ask_forgotten(const struct berth_core *core, void *context)
+{
+	struct forgotten *forgotten = context;
+	forgotten->is = berth_core_is_forgotten(core, forgotten->job);
+}
+
+static void wait_until_forgotten(struct fixture *f, const char *job)
+{
+	struct forgotten forgotten = {.job = job};
+	struct berth_until until = berth_within_ms(WAIT_MS, NULL);
+	struct berth_error err;
+	do {
+		assert_ok(berth_engine_ask(f->daemon->engine, NULL, ask_forgotten, &forgotten, &err), err);
+	} while (!forgotten.is && berth_sleep_ms(1, until, NULL));
+	assert_true(forgotten.is);
+}
+
+// What is shown of a job of two trials that are over, wherever it is kept.
+static void assert_shown(struct fixture *f, const char *job)
+{
+	struct berth_error err;
+	assert_int_equal(state_of(f, job), BERTH__V1__JOB_STATE__JOB_COMPLETED);
+	Berth__V1__ListTrialsRequest request = BERTH__V1__LIST_TRIALS_REQUEST__INIT;
+	request.job_id = (char *)job;
+	Berth__V1__ListTrialsResponse *trials = JOBS(f->main, "ListTrials", &request, &err);
+	assert_ok(trials != NULL, err);
+	assert_int_equal(trials->n_trials, 2);
+	assert_string_equal(trials->trials[1]->result->rewards_json, "{\"reward\": 0.5}");
+	assert_memory_equal(trials->trials[1]->trial_name, "count-words__", 13);
+	assert_string_equal(trials->trials[1]->agent_host, "north");
+	berth_proto_free(trials);
+	Berth__V1__ListLeasesRequest leases_request = BERTH__V1__LIST_LEASES_REQUEST__INIT;
+	leases_request.job_id = (char *)job;
+	Berth__V1__ListLeasesResponse *leases =
+		call(f->main, &berth__v1__lease_service__descriptor, "ListLeases", &leases_request, &err);
+	assert_ok(leases != NULL, err);
+	assert_int_equal(leases->n_leases, 2);
+	assert_true(strcmp(leases->leases[0]->lease_id, leases->leases[1]->lease_id) < 0);
+	assert_int_equal(leases->leases[0]->state, BERTH__V1__LEASE_STATE__LEASE_RETIRED);
+	berth_proto_free(leases);
+	struct watch watch = {.fixture = f, .job = job};
+	watch_to_the_end(&watch);
+	assert_int_equal(watch.scored, 2);
+}
+
 static void an_agent_scores_a_job_and_a_restart_changes_nothing(void **state)
 {
 	struct fixture *f = *state;
@@ -617,21 +669,17 @@ static void an_agent_scores_a_job_and_a_restart_changes_nothing(void **state)
 	assert_int_equal(watch.end, BERTH__V1__JOB_STATE__JOB_COMPLETED);
 	forget_batch(&agent);
 	berth_rpc_stream_free(agent.stream);
+	assert_shown(f, job);
+	wait_until_forgotten(f, job);
+	assert_shown(f, job);
 	stop(f);
 	start(f);
-	assert_int_equal(state_of(f, job), BERTH__V1__JOB_STATE__JOB_COMPLETED);
+	assert_shown(f, job);
+	wait_until_forgotten(f, job);
 	join(&agent, f); // its reports are applied already
 	forget_batch(&agent);
 	berth_rpc_stream_free(agent.stream);
-	struct berth_error err;
-	Berth__V1__ListTrialsRequest request = BERTH__V1__LIST_TRIALS_REQUEST__INIT;
-	request.job_id = job;
-	Berth__V1__ListTrialsResponse *trials = JOBS(f->main, "ListTrials", &request, &err);
-	assert_ok(trials != NULL, err);
-	assert_int_equal(trials->n_trials, 2);
-	assert_string_equal(trials->trials[1]->result->rewards_json, "{\"reward\": 0.5}");
-	assert_memory_equal(trials->trials[1]->trial_name, "count-words__", 13);
-	berth_proto_free(trials);
+	assert_shown(f, job);
 }
 
 static void a_result_that_says_more_than_was_signed_is_run_again(void **state)

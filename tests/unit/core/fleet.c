@@ -332,21 +332,29 @@ size_t test_effects(const struct test_fleet *fleet, enum berth_effect_kind kind)
 	return count;
 }
 
+static void *recorded(const struct test_fleet *fleet, const char *key, const ProtobufCMessageDescriptor *type)
+{
+	size_t size;
+	struct berth_error err;
+	const void *value = test_disk_record(fleet->disk, key, &size);
+	void *message = berth_proto_unpack(type, value, size, key, &err);
+	assert_ok(message != NULL, err);
+	return message;
+}
+
 static Berth__V1__Trial *trial(const struct test_fleet *fleet, const char *job, uint32_t index)
 {
 	uint64_t sequence;
 	Berth__V1__Trial *found = berth_core_trial(fleet->core, job, index, NULL, &sequence);
 	if (berth_core_is_forgotten(fleet->core, job)) {
-		struct berth_error err;
+		BERTH_AUTO_FREE char *job_key = berth_format("job/%s", job);
 		BERTH_AUTO_FREE char *key = berth_format("trial/%s/%08x", job, index);
-		size_t size;
-		const void *value = test_disk_record(fleet->disk, key, &size);
 		BERTH_AUTO(berth_proto_cleanup)
-		Berth__Store__V1__TrialRow *row =
-			berth_proto_unpack(&berth__store__v1__trial_row__descriptor, value, size, key, &err);
-		assert_ok(row != NULL, err);
+		Berth__Store__V1__JobRow *job_row = recorded(fleet, job_key, &berth__store__v1__job_row__descriptor);
+		BERTH_AUTO(berth_proto_cleanup)
+		Berth__Store__V1__TrialRow *row = recorded(fleet, key, &berth__store__v1__trial_row__descriptor);
 		assert_null(found);
-		found = berth_core_recorded_trial(fleet->core, job, index, row, NULL, &sequence);
+		found = berth_core_recorded_trial(job_row, row, NULL, &sequence);
 	}
 	assert_non_null(found);
 	return found;

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// State records of the ledger: what a start is made of, and what is asked about objects that have left memory.
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "common/codec/proto.h"
+#include "coordinator/service/daemon.h"
+
+// --- a start ---
+static bool scan(
+	void *context, const char *prefix, berth_core_record_visit *visit, void *visitor, struct berth_error *err)
+{
+	struct berth_daemon *daemon = context;
+	return berth_ledger_rows(daemon->ledger, prefix, NULL, visit, visitor, err);
+}
+
+static Berth__V1__JobSpec *spec_at(void *context, uint64_t sequence, struct berth_error *err)
+{
+	return berth_read_spec(context, sequence, err);
+}
+
+static bool replay_event(void *context, uint64_t sequence, const void *packed, size_t size, struct berth_error *err)
+{
+	(void)sequence;
+	BERTH_AUTO(berth_proto_cleanup)
+	Berth__Store__V1__Event *event =
+		berth_proto_unpack(&berth__store__v1__event__descriptor, packed, size, "a stored event", err);
+	return event && berth_core_apply(context, event, err);
+}
+
+bool berth_records_recover(struct berth_daemon *daemon, struct berth_error *err)
+{
+	const struct berth_core_records records = {.scan = scan, .spec = spec_at, .context = daemon};
+	return berth_core_load(daemon->core, &records, err) &&
+	       berth_ledger_replay(
+		       daemon->ledger, berth_ledger_marker(daemon->ledger) + 1, replay_event, daemon->core, err);
+}
+
+// --- forgotten jobs ---
+static void *read_record(
+	struct berth_daemon *daemon, const char *key, const ProtobufCMessageDescriptor *type, struct berth_error *err)
+{
+	BERTH_AUTO(berth_buf_free) struct berth_buf packed = {0};
+	return berth_ledger_row(daemon->ledger, key, &packed, err)
+	               ? berth_proto_unpack(type, packed.data, packed.size, key, err)
+	               : NULL;
+}
+
+Berth__V1__Trial *berth_read_trial(struct berth_daemon *daemon, const char *job_id, uint32_t index,
+	const Berth__V1__JobSpec *spec, uint64_t *result_sequence, struct berth_error *err)
+{
+	BERTH_AUTO_FREE char *job_key = berth_format("job/%s", job_id);
+	BERTH_AUTO_FREE char *key = berth_format("trial/%s/%08x", job_id, index);
+	BERTH_AUTO(berth_proto_cleanup)
+	Berth__Store__V1__JobRow *job = read_record(daemon, job_key, &berth__store__v1__job_row__descriptor, err);
+	BERTH_AUTO(berth_proto_cleanup)
+	Berth__Store__V1__TrialRow *row =
+		job ? read_record(daemon, key, &berth__store__v1__trial_row__descriptor, err) : NULL;
+	return row ? berth_core_recorded_trial(job, row, spec, result_sequence) : NULL;
+}
+
+struct trials {
+	const Berth__Store__V1__JobRow *job;
+	const Berth__V1__JobSpec *spec;
+	Berth__V1__Trial **trials;
+	uint64_t *sequences;
+	size_t count, limit;
+	struct berth_error *err;
+	bool failed;
+};
+
+static bool take_trial(void *context, const char *key, unsigned slot, const void *value, size_t size)
+{
+	(void)slot;
+	struct trials *trials = context;
+	BERTH_AUTO(berth_proto_cleanup)
+	Berth__Store__V1__TrialRow *row =
+		berth_proto_unpack(&berth__store__v1__trial_row__descriptor, value, size, key, trials->err);
+	trials->failed = !row;
+	if (row) {
+		trials->trials[trials->count] =
+			berth_core_recorded_trial(trials->job, row, trials->spec, &trials->sequences[trials->count]);
+		trials->count++;
+	}
+	return row && trials->count < trials->limit;
+}
+
+bool berth_read_trials(struct berth_daemon *daemon, const char *job_id, const Berth__V1__JobSpec *spec, uint32_t from,
+	size_t limit, Berth__V1__Trial **into, uint64_t *sequences, size_t *count, struct berth_error *err)
+{
+	BERTH_AUTO_FREE char *job_key = berth_format("job/%s", job_id);
+	BERTH_AUTO_FREE char *prefix = berth_format("trial/%s/", job_id);
+	BERTH_AUTO_FREE char *after = from ? berth_format("%s%08x", prefix, from - 1) : NULL;
+	BERTH_AUTO(berth_proto_cleanup)
+	Berth__Store__V1__JobRow *job = read_record(daemon, job_key, &berth__store__v1__job_row__descriptor, err);
+	struct trials trials = {
+		.job = job, .spec = spec, .trials = into, .sequences = sequences, .limit = limit, .err = err};
+	bool ok = job && berth_ledger_rows(daemon->ledger, prefix, after, take_trial, &trials, err) && !trials.failed;
+	*count = trials.count;
+	return ok;
+}
+
+// --- leases ---
+struct leases {
+	Berth__V1__Lease **leases; // by id
+	size_t count, limit;
+	const char *after;
+};
+
+// Where the id is, or would be.
+static size_t place_of(const struct leases *leases, const char *id)
+{
+	size_t low = 0, high = leases->count;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		if (strcmp(leases->leases[middle]->lease_id, id) < 0) {
+			low = middle + 1;
+		} else {
+			high = middle;
+		}
+	}
+	return low;
+}
+
+// Of all that come, the first `limit` by id stay; what is there already is newer than a record.
+static bool take_lease(void *context, const char *key, unsigned slot, const void *value, size_t size)
+{
+	(void)slot;
+	struct leases *leases = context;
+	const char *id = strrchr(key, '/') + 1;
+	size_t at = place_of(leases, id);
+	if (at == leases->limit || (leases->after && strcmp(id, leases->after) <= 0) ||
+		(at < leases->count && strcmp(leases->leases[at]->lease_id, id) == 0)) {
+		return true;
+	}
+	struct berth_error err;
+	Berth__V1__Lease *lease = berth_proto_unpack(&berth__v1__lease__descriptor, value, size, key, &err);
+	if (!lease) {
+		return true; // a damaged record of what is retired hides no other
+	}
+	if (leases->count == leases->limit) {
+		berth_proto_free(leases->leases[--leases->count]);
+	}
+	memmove(&leases->leases[at + 1], &leases->leases[at], (leases->count - at) * sizeof(*leases->leases));
+	leases->leases[at] = lease;
+	leases->count++;
+	return true;
+}
+
+bool berth_read_leases(struct berth_daemon *daemon, const char *job_id, const char *after, size_t limit,
+	Berth__V1__Lease **into, size_t *count, struct berth_error *err)
+{
+	BERTH_AUTO_FREE char *prefix = job_id ? berth_format("lease/%s/", job_id) : berth_strdup("lease/");
+	struct leases leases = {.leases = into, .count = *count, .limit = limit, .after = after};
+	bool ok = berth_ledger_rows(daemon->ledger, prefix, NULL, take_lease, &leases, err);
+	*count = leases.count;
+	return ok;
+}
