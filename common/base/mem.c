@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/base/mem.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,12 @@ void *berth_alloc(size_t size)
 void *berth_realloc_array(void *old, size_t count, size_t size)
 {
 	return checked(reallocarray(old, count ? count : 1, size));
+}
+
+void *berth_grow_array(void *old, size_t count, size_t size)
+{
+	bool full = (count & (count - 1)) == 0; // 0 or a power of two
+	return full ? berth_realloc_array(old, count ? 2 * count : 1, size) : old;
 }
 
 char *berth_strdup(const char *text)

@@ -11,8 +11,8 @@
 
 // A variable that is only there for its cleanup is used.
 #define BERTH_AUTO(cleanup_function) __attribute__((cleanup(cleanup_function), unused))
-#define BERTH_AUTO_FREE		     BERTH_AUTO(berth_free_cleanup)
-#define BERTH_AUTO_CLOSE	     BERTH_AUTO(berth_close_cleanup)
+#define BERTH_AUTO_FREE              BERTH_AUTO(berth_free_cleanup)
+#define BERTH_AUTO_CLOSE             BERTH_AUTO(berth_close_cleanup)
 // Takes the pointer out of a variable that cleans up, so that the caller's caller owns it.
 #define BERTH_STEAL(variable)                                                                                          \
 	({                                                                                                             \
@@ -24,6 +24,8 @@
 
 void *berth_alloc(size_t size); // zeroed
 void *berth_realloc_array(void *old, size_t count, size_t size);
+// Room for one more item after `count` in an array that began as NULL and grew by this alone: it moves when it doubles.
+void *berth_grow_array(void *old, size_t count, size_t size);
 char *berth_strdup(const char *text); // NULL for NULL
 char *berth_strndup(const char *text, size_t length);
 void *berth_memdup(const void *data, size_t size);

@@ -30,7 +30,7 @@ static void add_entry(struct berth_tree_folder *folder, int fd, const char *name
 	struct stat link, target;
 	bool exists = fstatat(fd, name, &link, AT_SYMLINK_NOFOLLOW) == 0;
 	bool leads = exists && fstatat(fd, name, &target, 0) == 0;
-	folder->entries = berth_realloc_array(folder->entries, folder->count + 1, sizeof *folder->entries);
+	folder->entries = berth_grow_array(folder->entries, folder->count, sizeof *folder->entries);
 	folder->entries[folder->count++] = (struct berth_tree_entry){
 		.name = berth_strdup(name),
 		.is_folder = leads && S_ISDIR(target.st_mode),
@@ -82,7 +82,7 @@ void berth_tree_folder_free(struct berth_tree_folder *folder)
 
 void berth_tree_files_add(struct berth_tree_files *files, const char *path, bool is_link)
 {
-	files->items = berth_realloc_array(files->items, files->count + 1, sizeof *files->items);
+	files->items = berth_grow_array(files->items, files->count, sizeof *files->items);
 	files->items[files->count++] = (struct berth_tree_file){.path = berth_strdup(path), .is_link = is_link};
 }
 

@@ -80,7 +80,7 @@ static struct eval *eval_of(struct results_stats *stats, const Berth__V1__Trial 
 			return &stats->evals[i];
 		}
 	}
-	stats->evals = berth_realloc_array(stats->evals, stats->evals_count + 1, sizeof *stats->evals);
+	stats->evals = berth_grow_array(stats->evals, stats->evals_count, sizeof *stats->evals);
 	struct eval *eval = &stats->evals[stats->evals_count++];
 	*eval = (struct eval){.key = BERTH_STEAL(key),
 		.binary = true,
@@ -137,8 +137,8 @@ static void add_rewards(struct eval *eval, const Berth__V1__Trial *trial, berth_
 	}
 	double only = berth_json_size(rewards) == 1 ? berth_json_as_number(value) : -1;
 	eval->binary = eval->binary && (only == 0 || only == 1);
-	eval->rewards = berth_realloc_array(eval->rewards, eval->scored + 1, sizeof(berth_json *));
-	eval->cells = berth_realloc_array(eval->cells, eval->scored + 1, sizeof(struct cell));
+	eval->rewards = berth_grow_array(eval->rewards, eval->scored, sizeof(berth_json *));
+	eval->cells = berth_grow_array(eval->cells, eval->scored, sizeof(struct cell));
 	eval->cells[eval->scored] = (struct cell){trial->task, only == 1};
 	eval->rewards[eval->scored++] = rewards;
 }

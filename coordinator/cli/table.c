@@ -31,7 +31,7 @@ void cli_table_add(struct cli_table *table, const char *format, ...)
 	va_start(args, format);
 	BERTH_AUTO_FREE char *text = berth_vformat(format, args);
 	va_end(args);
-	table->cells = berth_realloc_array(table->cells, table->count + 1, sizeof(char *));
+	table->cells = berth_grow_array(table->cells, table->count, sizeof(char *));
 	table->cells[table->count++] = cli_text_line(text);
 }
 

@@ -95,6 +95,21 @@ static void times_are_written_as_harbor_and_the_ledger_want_them(void **state)
 	assert_string_equal(text, "2026-07-19T12:00:01.123456Z");
 }
 
+static void a_growing_array_keeps_its_items_and_moves_only_when_it_doubles(void **state)
+{
+	(void)state;
+	BERTH_AUTO_FREE size_t *items = NULL;
+	for (size_t i = 0; i < 1000; i++) {
+		size_t *grown = berth_grow_array(items, i, sizeof *items);
+		assert_true(grown == items || (i & (i - 1)) == 0);
+		items = grown;
+		items[i] = i;
+	}
+	for (size_t i = 0; i < 1000; i++) {
+		assert_int_equal(items[i], i);
+	}
+}
+
 static void a_written_file_is_whole_and_has_its_mode(void **state)
 {
 	(void)state;
@@ -209,6 +224,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(digests_match_their_published_values),
 	cmocka_unit_test(base64_refuses_what_is_not_base64),
 	cmocka_unit_test(times_are_written_as_harbor_and_the_ledger_want_them),
+	cmocka_unit_test(a_growing_array_keeps_its_items_and_moves_only_when_it_doubles),
 	cmocka_unit_test(a_written_file_is_whole_and_has_its_mode),
 	cmocka_unit_test(removing_a_tree_does_not_follow_links),
 	cmocka_unit_test(unsafe_paths_are_told_from_safe_ones),
