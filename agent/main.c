@@ -112,6 +112,7 @@ static bool run_with(const struct agent_flags *flags, const struct agent_credent
 	bool done = blobs && run_session(&agent, err);
 	berth_rpc_channel_free(blobs);
 	berth_rpc_channel_free(coordinator);
+	berth_rpc_library_end();
 	berth_signing_key_free(key);
 	return done;
 }

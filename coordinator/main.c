@@ -14,6 +14,7 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/base/thread.h"
+#include "common/rpc/rpc.h"
 #include "coordinator/core/core.h"
 #include "coordinator/init.h"
 #include "coordinator/service/server.h"
@@ -246,6 +247,7 @@ static int serve(const struct flags *flags, struct berth_error *err)
 		}
 	}
 	berth_coordinator_stop(daemon, GRACE_MS);
+	berth_rpc_library_end();
 	berth_log_info("stopped", "fenced=%d", (int)atomic_load(&fenced));
 	if (atomic_load(&fenced)) {
 		return EXIT_FENCED;

@@ -214,10 +214,32 @@ static bool is_stopping(struct berth_rpc_server *server)
 	return stopping;
 }
 
+static bool is_shut_down(struct berth_rpc_server *server)
+{
+	pthread_mutex_lock(&server->lock);
+	bool shut_down = server->shut_down;
+	pthread_mutex_unlock(&server->lock);
+	return shut_down;
+}
+
+// gRPC calls a server shut down once its connections are closed, and one of its threads may hand over a call after
+// that. Nobody waits for such a call's end, and on a queue that may be closed by now no batch may begin.
+static void refuse(struct berth_rpc_accept *accept)
+{
+	grpc_byte_buffer_destroy(accept->payload);
+	grpc_call_cancel(accept->call, NULL);
+	grpc_call_unref(accept->call);
+	disarm(accept);
+}
+
 static void accepted(struct berth_rpc_server *server, struct berth_rpc_accept *accept, bool success)
 {
 	if (!success) {
 		disarm(accept);
+		return;
+	}
+	if (is_shut_down(server)) {
+		refuse(accept);
 		return;
 	}
 	struct berth_rpc_call *call = berth_rpc_call_new(server, accept);

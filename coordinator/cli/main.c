@@ -8,6 +8,7 @@
 
 #include "common/base/log.h"
 #include "common/base/thread.h"
+#include "common/rpc/rpc.h"
 #include "coordinator/cli/cli.h"
 
 struct signals {
@@ -63,6 +64,7 @@ int main(int argc, char **argv)
 		return berth_error_exit_code(err.code);
 	}
 	int code = berth_cli_main(argc, argv, &io);
+	berth_rpc_library_end();
 	atomic_store(&signals.over, true);
 	pthread_kill(thread, SIGHUP);
 	pthread_join(thread, NULL);

@@ -201,4 +201,9 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(servers_start_and_stop_under_load),
 };
 
-BERTH_TEST_MAIN(tests)
+int main(void)
+{
+	int failures = cmocka_run_group_tests_name(__FILE__, tests, NULL, NULL);
+	berth_rpc_library_end();
+	return failures != 0;
+}
