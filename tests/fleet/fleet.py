@@ -5,6 +5,7 @@ import os
 import subprocess
 import time
 
+import sanitizer
 import tasks
 from world import ADDRESS, Failure, Process, at_once, check, check_running, patience, run, wait_until
 
@@ -99,8 +100,8 @@ class Fleet:
 
     def stop(self):
         """Everything ends in order, and nothing of the fleet is left on any Engine."""
-        at_once([agent.stop for agent in self.agents if agent])
-        self.coordinator.stop()
+        codes = at_once([agent.stop for agent in self.agents if agent]) + [self.coordinator.stop()]
+        check(not any(codes), "orderly ends with exit codes %s, agents first" % codes)
         self.check_nothing_left()
 
     # --- the command ---
@@ -117,6 +118,9 @@ class Fleet:
                 while True:
                     try:
                         out, err = child.communicate(timeout=0.5)
+                        fault = sanitizer.fault("berth " + " ".join(arguments[:2]), child.returncode, err)
+                        if fault:
+                            self.world.faults.append(fault)  # also when the caller only asks again
                         if child.returncode != 0:
                             check_running()  # the deeper reason, when there is one
                         return child.returncode, out, err

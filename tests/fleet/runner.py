@@ -9,6 +9,7 @@ import sys
 import time
 import traceback
 
+import sanitizer
 import world as worlds
 from world import Failure, World
 
@@ -99,6 +100,9 @@ def run_one(stage, name, function):
         verdict, why = "failed", "%s (%s)" % (failure, place(failure))
     except Exception:
         verdict, why = "failed", traceback.format_exc()
+    faults = stage.world.faults + sanitizer.faults(stage.world.processes)
+    if faults:
+        verdict, why = "failed", "\n".join([why] + faults)
     seconds = time.monotonic() - begun
     say("%s: %s (%.1f s)%s" % (verdict, sentence(name), seconds, ": " + why if why else ""),
         *["    figure: " + figure for figure in stage.figures], *(logs(stage.world) if verdict == "failed" else []))

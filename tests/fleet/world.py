@@ -18,6 +18,8 @@ import tempfile
 import time
 import urllib.parse
 
+import sanitizer
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 MARK = "BERTH_FLEET_ROOT"
 ADDRESS = "10.77.0.1"  # the coordinator's, and the twin's
@@ -40,8 +42,9 @@ def check(condition, text):
 
 
 def patience():
-    """1 on a machine that is ours; more where others keep its CPUs busy, at most 6. Waits grow with it, promises never."""
-    return min(6.0, max(1.0, os.getloadavg()[0] / os.cpu_count() / 3))
+    """1 on a machine that is ours; more where others keep its CPUs busy or a sanitizer is in, at most 6. Waits grow with it,
+    promises never."""
+    return min(6.0, max(sanitizer.SLOWNESS[World.sanitizer], os.getloadavg()[0] / os.cpu_count() / 3))
 
 
 def wait_until(what, seconds, look, every=0.1):
@@ -137,7 +140,7 @@ class Process:
         self.signal(signal.SIGCONT)
         self.signal(signal.SIGTERM)
         try:
-            return self.child.wait(seconds)
+            return self.child.wait(seconds * patience())
         except subprocess.TimeoutExpired:
             self.kill()
             raise Failure("%s (pid %d) did not end within %d s of SIGTERM" % (self.name, self.pid, seconds))
@@ -331,15 +334,19 @@ class Engine:
 
 # --- the world ---
 class World:
+    sanitizer = ""  # address or thread: what our programs are built with
+
     def __init__(self, binaries, source):
         """binaries: name -> path; source: the checkout, where deploy/ and tests/tasks are."""
         self.binaries, self.source = binaries, source
         self.root = tempfile.mkdtemp(prefix="bf-", dir="/tmp")
         self.name = os.path.basename(self.root)
         self.relay = binaries["relay"]
-        self.processes, self.muted, self.engines = [], set(), []
+        self.processes, self.muted, self.engines, self.faults = [], set(), [], []
         os.mkdir(os.path.join(self.root, "log"))
         self.environment = {MARK: self.root, "PATH": PATH, "HOME": os.environ.get("HOME") or "/root", "LANG": "C.UTF-8"}
+        self.environment.update(sanitizer.options())
+        World.sanitizer = sanitizer.of_binary(binaries["berth-coordinator"])
         if os.environ.get("BERTH_CACHE"):
             self.environment["BERTH_CACHE"] = os.environ["BERTH_CACHE"]
         # Outlives this process and sweeps when it could not.
@@ -366,6 +373,7 @@ class World:
         for process in self.processes:
             process.kill()
         self.processes.clear()
+        self.faults.clear()
         for link in self.links:
             link.relay = None
             link.restore()

@@ -13,7 +13,7 @@ folder=${TEST_TMPDIR:-$(mktemp -d)}/node
 mkdir -p "$folder"
 cp "$here/package.json" "$here/package-lock.json" "$here/interop.js" "$folder"
 export HOME="${HOME:-$folder}"
-if ! (cd "$folder" && npm ci --omit=dev --ignore-scripts --no-audit --no-fund) >"$folder/npm.log" 2>&1; then
+if ! (cd "$folder" && npm ci --prefer-offline --omit=dev --ignore-scripts --no-audit --no-fund) >"$folder/npm.log" 2>&1; then
     tail -n 5 "$folder/npm.log"
     skip "npm could not install @grpc/grpc-js: is a registry to be reached?"
 fi
