@@ -71,6 +71,8 @@ struct berth_store *berth_store_open(
 	struct berth_store *store = berth_alloc(sizeof *store);
 	store->folder = berth_strdup(folder);
 	store->disk_free_min_bytes = options->disk_free_min_bytes;
+	store->commit_free_min_bytes =
+		options->commit_free_min_bytes ? options->commit_free_min_bytes : options->disk_free_min_bytes;
 	store->lock_fd = store_lock(folder, err);
 	// Space is asked before RocksDB is: on a full disk its open may abort the process.
 	if (store->lock_fd < 0 || !store_disk_check(folder, options->disk_free_min_bytes, 0, err) ||

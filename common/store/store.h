@@ -16,9 +16,10 @@ struct berth_store;
 struct berth_store_batch;
 
 struct berth_store_options {
-	const char *const *families; // names, NULL-terminated; made when missing
-	int64_t disk_free_min_bytes; // below it open and commit are refused with EXHAUSTED; 0: no watermark
-	int64_t ballast_bytes;       // size of a file that holds space free for an orderly end; 0: none
+	const char *const *families;   // names, NULL-terminated; made when missing
+	int64_t disk_free_min_bytes;   // below it open is refused with EXHAUSTED; 0: no watermark
+	int64_t commit_free_min_bytes; // below it commit is, too; 0: as disk_free_min_bytes
+	int64_t ballast_bytes;         // size of a file that holds space free for an orderly end; 0: none
 };
 
 // Makes the folder when missing. CONFLICT when another process has it (an flock on FOLDER/LOCK.berth besides RocksDB's

@@ -16,7 +16,7 @@
 struct berth_store {
 	char *folder;
 	int lock_fd;
-	int64_t disk_free_min_bytes;
+	int64_t disk_free_min_bytes, commit_free_min_bytes;
 	rocksdb_options_t *options; // the families' too: all are tuned alike
 	rocksdb_cache_t *cache;
 	rocksdb_writeoptions_t *synced_write;

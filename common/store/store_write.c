@@ -74,7 +74,7 @@ static bool write_batch(struct berth_store *store, struct berth_store_batch *bat
 	}
 	size_t size = 0;
 	rocksdb_writebatch_data(batch->writes, &size);
-	if (!store_disk_check(store->folder, store->disk_free_min_bytes, (int64_t)size, err)) {
+	if (!store_disk_check(store->folder, store->commit_free_min_bytes, (int64_t)size, err)) {
 		return false; // nothing was sent: the batch is whole and may be tried again
 	}
 	char *reason = NULL;

@@ -8,7 +8,8 @@
 #include "common/base/mem.h"
 #include "coordinator/ledger/ledger_internal.h"
 
-#define BATCH_BYTES_MAX ((size_t)2 * BERTH_EVENT_SIZE_MAX)
+#define COMMIT_FREE_PART 4 // of the watermark is for the ends of what runs when it is reached
+#define BATCH_BYTES_MAX  ((size_t)2 * BERTH_EVENT_SIZE_MAX)
 
 void ledger_key(uint64_t sequence, uint8_t key[static LEDGER_KEY_SIZE])
 {
@@ -35,6 +36,7 @@ static bool open_store(struct berth_ledger *ledger, const struct berth_ledger_op
 	const struct berth_store_options store_options = {
 		.families = families,
 		.disk_free_min_bytes = options->disk_free_min_bytes,
+		.commit_free_min_bytes = options->disk_free_min_bytes / COMMIT_FREE_PART,
 		.ballast_bytes = options->ballast_bytes,
 	};
 	BERTH_AUTO_FREE char *folder = berth_path_join(ledger->data_folder, "ledger");
@@ -132,6 +134,11 @@ struct berth_ledger_head berth_ledger_head(struct berth_ledger *ledger)
 	struct berth_ledger_head head = ledger->head;
 	pthread_mutex_unlock(&ledger->lock);
 	return head;
+}
+
+void berth_ledger_release_ballast(struct berth_ledger *ledger)
+{
+	berth_store_release_ballast(ledger->store);
 }
 
 bool berth_ledger_disk_ok(struct berth_ledger *ledger, struct berth_error *err)

@@ -20,7 +20,8 @@
 struct berth_ledger;
 
 struct berth_ledger_options {
-	int64_t disk_free_min_bytes; // the watermark of common/store
+	int64_t disk_free_min_bytes; // the watermark: below it nothing is opened or granted, and what runs may still
+	                             // end
 	int64_t ballast_bytes;
 };
 
@@ -51,9 +52,11 @@ bool berth_ledger_put_secrets(
 	struct berth_ledger *ledger, const char *job_id, const void *packed, size_t size, struct berth_error *err);
 void berth_ledger_drop_secrets(struct berth_ledger *ledger, const char *job_id);
 // Writes the batch, and syncs it unless it holds records alone (those can be made again). An empty batch costs nothing.
-// EXHAUSTED below the watermark: nothing was written, the batch is whole and may be tried again. Any other failure is
-// final.
+// EXHAUSTED below a quarter of the watermark: nothing was written, the batch is whole and may be tried again. Any other
+// failure is final.
 bool berth_ledger_commit(struct berth_ledger *ledger, struct berth_error *err);
+// Gives the disk back what was held for an orderly end.
+void berth_ledger_release_ballast(struct berth_ledger *ledger);
 
 // --- state records (coordinator/core makes them): written behind the log ---
 // Into the open batch: a record of a checkpoint, at one of its two places; and that the checkpoint is whole.

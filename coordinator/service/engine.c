@@ -193,6 +193,19 @@ static void answer(struct berth_engine *engine, struct question *questions)
 	}
 }
 
+// The disk is full to what was kept for an end: this batch is the last, and it is answered.
+static void commit_on_ballast(struct berth_engine *engine, struct berth_error *err)
+{
+	struct berth_error again;
+	if (err->code != BERTH_ERROR_EXHAUSTED) {
+		disk_failed(err);
+	}
+	berth_ledger_release_ballast(engine->options.ledger);
+	if (!berth_ledger_commit(engine->options.ledger, &again)) {
+		disk_failed(&again);
+	}
+}
+
 static void run_batch(struct berth_engine *engine, struct berth_engine_request *requests, struct question *questions)
 {
 	struct berth_error err;
@@ -209,13 +222,17 @@ static void run_batch(struct berth_engine *engine, struct berth_engine_request *
 	}
 	decide_own(engine);
 	berth_recorder_write(&engine->recorder, engine->batch_count ? BERTH_RECORDS_BESIDE : BERTH_RECORDS_ALONE);
-	if (!berth_ledger_commit(engine->options.ledger, &err)) {
-		disk_failed(&err);
+	bool full = !berth_ledger_commit(engine->options.ledger, &err);
+	if (full) {
+		commit_on_ballast(engine, &err);
 	}
 	deliver(engine);
 	berth_recorder_committed(&engine->recorder, berth_boot_ns());
 	answer(engine, questions);
 	engine->settle_ns = engine->options.settled(engine->options.context, engine->options.core);
+	if (full) {
+		disk_failed(&err);
+	}
 }
 
 static struct berth_engine_request *take_requests(struct berth_engine *engine)

@@ -84,6 +84,9 @@ def a_coordinator_short_of_disk_refuses_new_jobs_by_name_and_goes_on_later(stage
     check(code != 0, "a job was taken with %d MB under the watermark" % 8)
     check("disk" in err or "space" in err, "the refusal does not name the disk: " + err[-500:])
     check("free" in err and data in err, "the refusal names neither the folder nor the fix: " + err[-500:])
+    # What runs may end: its leases are retired in the ledger, and its results wait for room.
+    wait_until("the running trials end on the short disk", 60, lambda: not fleet.containers())
+    fleet.wait_retired(running)
     check(fleet.coordinator.alive(), "the coordinator ended")
     os.unlink(data + "/filler")
     fleet.check_scored_once(running, fleet.wait_job(running, 90))

@@ -2,12 +2,44 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/file.h"
 #include "common/base/mem.h"
 #include "tests/support/test.h"
 #include "tests/unit/ledger/ledger_support.h"
 #include "tests/unit/store/small_disk.h"
 
-static void a_commit_below_the_watermark_is_refused_and_loses_nothing(void **state)
+static char *fill_until_left(const char *folder, int64_t bytes)
+{
+	struct berth_error err;
+	return small_disk_fill(berth_disk_free(folder, &err) - bytes);
+}
+
+static void below_the_watermark_nothing_is_granted_and_what_runs_may_end(void **state)
+{
+	(void)state;
+	BERTH_AUTO_FREE char *folder = small_disk_folder("ends");
+	const struct berth_ledger_options options = {.disk_free_min_bytes = 16 * MIB, .ballast_bytes = 8 * MIB};
+	struct berth_error err;
+	struct berth_ledger *ledger = berth_ledger_open(folder, &options, &err);
+	assert_ok(ledger, err);
+	char *filler = fill_until_left(folder, 12 * MIB);
+	assert_fails(berth_ledger_disk_ok(ledger, &err), err, BERTH_ERROR_EXHAUSTED, "bytes free");
+	commit_events(ledger, 10, 5);
+	// At the end of the disk the ballast takes one more batch.
+	small_disk_empty(filler);
+	filler = fill_until_left(folder, 3 * MIB);
+	append_events(ledger, 5);
+	assert_fails(berth_ledger_commit(ledger, &err), err, BERTH_ERROR_EXHAUSTED, "bytes free");
+	berth_ledger_release_ballast(ledger);
+	assert_ok(berth_ledger_commit(ledger, &err), err);
+	assert_events(ledger, 15);
+	berth_ledger_close(ledger);
+	assert_null(berth_ledger_open(folder, &options, &err));
+	assert_int_equal(err.code, BERTH_ERROR_EXHAUSTED);
+	small_disk_empty(filler);
+}
+
+static void a_commit_at_the_end_of_the_disk_is_refused_and_loses_nothing(void **state)
 {
 	(void)state;
 	BERTH_AUTO_FREE char *folder = small_disk_folder("data");
@@ -17,7 +49,7 @@ static void a_commit_below_the_watermark_is_refused_and_loses_nothing(void **sta
 	assert_ok(ledger, err);
 	commit_events(ledger, 500, 20);
 	assert_ok(berth_ledger_disk_ok(ledger, &err), err);
-	char *filler = small_disk_fill(38 * MIB);
+	char *filler = fill_until_left(folder, 3 * MIB);
 	append_events(ledger, 10);
 	assert_fails(berth_ledger_disk_ok(ledger, &err), err, BERTH_ERROR_EXHAUSTED, "bytes free");
 	assert_fails(berth_ledger_commit(ledger, &err), err, BERTH_ERROR_EXHAUSTED, "bytes free");
@@ -40,7 +72,8 @@ static void a_commit_below_the_watermark_is_refused_and_loses_nothing(void **sta
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(a_commit_below_the_watermark_is_refused_and_loses_nothing),
+	cmocka_unit_test(below_the_watermark_nothing_is_granted_and_what_runs_may_end),
+	cmocka_unit_test(a_commit_at_the_end_of_the_disk_is_refused_and_loses_nothing),
 };
 
 int main(void)
