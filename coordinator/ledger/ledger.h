@@ -20,15 +20,15 @@
 struct berth_ledger;
 
 struct berth_ledger_options {
-	int64_t disk_free_min_bytes; // the watermark: below it nothing is opened or granted, and what runs may still
-	                             // end
+	// The watermark: below it nothing is opened or granted, and what runs may still end.
+	int64_t disk_free_min_bytes;
 	int64_t ballast_bytes;
 };
 
 // Opens or makes DATA/ledger, and walks the log after the marker once: every sequence in its place, every stored
 // event's leaf recomputed into the tree and compared with the leaf that was written with it, and the root with the
-// stored head. CORRUPT names the sequence where it is broken. What is before the marker was walked by an earlier start,
-// and is again by berth_ledger_verify.
+// stored head. CORRUPT names the sequence where it is broken. What is before the marker is taken by its stored
+// subtrees; berth_ledger_verify walks it too.
 //
 // DATA/ledger.floor holds, unsynced, the last event that was reported as committed: a log that ends before it has lost
 // its tail and is refused. Who restores an older copy on purpose removes that file.

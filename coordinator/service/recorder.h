@@ -6,7 +6,7 @@
 #include "coordinator/core/core.h"
 #include "coordinator/ledger/ledger.h"
 
-// Records that go with a batch of events: less than half a millisecond's.
+// Records that go with a batch of events (few, since its answers wait for them), and alone.
 #define BERTH_RECORDS_BESIDE 32
 #define BERTH_RECORDS_ALONE  256
 
