@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/ledger/ledger_support.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/base/mem.h"
 #include "tests/support/test.h"
 
 size_t event_bytes(uint64_t sequence, uint8_t event[static EVENT_SIZE_MAX])
@@ -61,4 +63,28 @@ void assert_events(struct berth_ledger *ledger, uint64_t last)
 	assert_ok(berth_ledger_replay(ledger, 1, same_event, &next, &err), err);
 	assert_int_equal(next, last + 1);
 	assert_int_equal(berth_ledger_head(ledger).sequence, last);
+}
+
+int ledger_set_up(void **state)
+{
+	struct ledger_fixture *fixture = berth_alloc(sizeof *fixture);
+	fixture->folder = berth_test_folder();
+	fixture->ledger = must_open_ledger(fixture->folder);
+	*state = fixture;
+	return 0;
+}
+
+int ledger_tear_down(void **state)
+{
+	struct ledger_fixture *fixture = *state;
+	berth_ledger_close(fixture->ledger);
+	free(fixture->folder);
+	free(fixture);
+	return 0;
+}
+
+void ledger_reopen(struct ledger_fixture *fixture)
+{
+	berth_ledger_close(fixture->ledger);
+	fixture->ledger = must_open_ledger(fixture->folder);
 }

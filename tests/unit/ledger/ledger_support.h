@@ -17,3 +17,12 @@ void append_events(struct berth_ledger *ledger, uint64_t count); // to the open 
 void commit_events(struct berth_ledger *ledger, uint64_t count, uint64_t batch);
 // Asserts that events 1 to `last` are there and as they were written.
 void assert_events(struct berth_ledger *ledger, uint64_t last);
+
+// A ledger in a folder of its own for each test.
+struct ledger_fixture {
+	char *folder;
+	struct berth_ledger *ledger;
+};
+int ledger_set_up(void **state);
+int ledger_tear_down(void **state);
+void ledger_reopen(struct ledger_fixture *fixture);

@@ -11,35 +11,6 @@
 
 #define READERS 3
 
-struct fixture {
-	char *folder;
-	struct berth_ledger *ledger;
-};
-
-static int set_up(void **state)
-{
-	struct fixture *fixture = berth_alloc(sizeof *fixture);
-	fixture->folder = berth_test_folder();
-	fixture->ledger = must_open_ledger(fixture->folder);
-	*state = fixture;
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	struct fixture *fixture = *state;
-	berth_ledger_close(fixture->ledger);
-	free(fixture->folder);
-	free(fixture);
-	return 0;
-}
-
-static void reopen(struct fixture *fixture)
-{
-	berth_ledger_close(fixture->ledger);
-	fixture->ledger = must_open_ledger(fixture->folder);
-}
-
 static struct berth_merkle tree_of(uint64_t last)
 {
 	struct berth_merkle tree = {0};
@@ -54,7 +25,7 @@ static struct berth_merkle tree_of(uint64_t last)
 
 static void an_empty_ledger_has_the_empty_root_and_starts_at_one(void **state)
 {
-	struct fixture *fixture = *state;
+	struct ledger_fixture *fixture = *state;
 	struct berth_ledger_head head = berth_ledger_head(fixture->ledger);
 	struct berth_digest nothing = berth_sha256("", 0);
 	assert_int_equal(head.sequence, 0);
@@ -62,30 +33,30 @@ static void an_empty_ledger_has_the_empty_root_and_starts_at_one(void **state)
 	assert_int_equal(berth_ledger_next(fixture->ledger), 1);
 	struct berth_error err;
 	assert_ok(berth_ledger_commit(fixture->ledger, &err), err);
-	reopen(fixture);
+	ledger_reopen(fixture);
 	assert_events(fixture->ledger, 0);
 }
 
 static void events_and_the_head_survive_reopening(void **state)
 {
-	struct fixture *fixture = *state;
+	struct ledger_fixture *fixture = *state;
 	commit_events(fixture->ledger, 1000, 17);
 	struct berth_ledger_head before = berth_ledger_head(fixture->ledger);
 	struct berth_merkle tree = tree_of(1000);
 	struct berth_digest root = berth_merkle_root(&tree);
 	assert_memory_equal(before.root.bytes, root.bytes, BERTH_DIGEST_SIZE);
-	reopen(fixture);
+	ledger_reopen(fixture);
 	struct berth_ledger_head after = berth_ledger_head(fixture->ledger);
 	assert_memory_equal(&before, &after, sizeof before);
 	assert_events(fixture->ledger, 1000);
 	commit_events(fixture->ledger, 600, 600);
-	reopen(fixture);
+	ledger_reopen(fixture);
 	assert_events(fixture->ledger, 1600);
 }
 
 static void an_open_batch_is_seen_by_no_one(void **state)
 {
-	struct fixture *fixture = *state;
+	struct ledger_fixture *fixture = *state;
 	commit_events(fixture->ledger, 3, 3);
 	append_events(fixture->ledger, 2);
 	assert_int_equal(berth_ledger_next(fixture->ledger), 6);
@@ -96,13 +67,13 @@ static void an_open_batch_is_seen_by_no_one(void **state)
 	assert_fails(berth_ledger_read(fixture->ledger, 4, &event, &err), err, BERTH_ERROR_NOT_FOUND, "no event 4");
 	assert_fails(berth_ledger_leaf(fixture->ledger, 4, &leaf, &err), err, BERTH_ERROR_NOT_FOUND, "no event 4");
 	assert_fails(berth_ledger_read(fixture->ledger, 0, &event, &err), err, BERTH_ERROR_NOT_FOUND, "no event 0");
-	reopen(fixture);
+	ledger_reopen(fixture);
 	assert_events(fixture->ledger, 3);
 }
 
 static void an_event_out_of_turn_is_refused(void **state)
 {
-	struct fixture *fixture = *state;
+	struct ledger_fixture *fixture = *state;
 	struct berth_error err;
 	assert_fails(
 		berth_ledger_append(fixture->ledger, 2, "x", 1, &err), err, BERTH_ERROR_INTERNAL, "the next one is 1");
@@ -113,7 +84,7 @@ static void an_event_out_of_turn_is_refused(void **state)
 
 static void an_event_or_a_batch_beyond_its_bound_is_refused(void **state)
 {
-	struct fixture *fixture = *state;
+	struct ledger_fixture *fixture = *state;
 	const size_t size = BERTH_EVENT_SIZE_MAX;
 	BERTH_AUTO_FREE uint8_t *large = berth_alloc(size + 1);
 	struct berth_error err;
@@ -127,7 +98,7 @@ static void an_event_or_a_batch_beyond_its_bound_is_refused(void **state)
 
 static void a_read_gives_the_stored_bytes_and_their_leaf(void **state)
 {
-	struct fixture *fixture = *state;
+	struct ledger_fixture *fixture = *state;
 	commit_events(fixture->ledger, 40, 40);
 	uint8_t wanted[EVENT_SIZE_MAX];
 	size_t size = event_bytes(33, wanted);
@@ -155,7 +126,7 @@ static bool stop_at_seven(void *context, uint64_t sequence, const void *event, s
 
 static void a_replay_starts_where_it_is_told_and_stops_with_the_visitors_error(void **state)
 {
-	struct fixture *fixture = *state;
+	struct ledger_fixture *fixture = *state;
 	commit_events(fixture->ledger, 20, 5);
 	int seen = 0;
 	struct berth_error err;
@@ -182,9 +153,9 @@ static void assert_included(struct berth_ledger *ledger, uint64_t sequence, uint
 
 static void proofs_are_made_from_the_log_across_stored_and_small_subtrees(void **state)
 {
-	struct fixture *fixture = *state;
+	struct ledger_fixture *fixture = *state;
 	commit_events(fixture->ledger, 1300, 33);
-	reopen(fixture);
+	ledger_reopen(fixture);
 	commit_events(fixture->ledger, 77, 5);
 	static const uint64_t sequences[] = {1, 2, 255, 256, 257, 511, 512, 513, 1024, 1025, 1280, 1377};
 	static const uint64_t sizes[] = {1377, 1280, 1024, 513, 257, 256};
@@ -212,7 +183,7 @@ static void proofs_are_made_from_the_log_across_stored_and_small_subtrees(void *
 
 static void a_subtree_that_is_not_full_is_not_found(void **state)
 {
-	struct fixture *fixture = *state;
+	struct ledger_fixture *fixture = *state;
 	commit_events(fixture->ledger, 300, 300);
 	struct berth_digest node;
 	struct berth_error err;
@@ -225,12 +196,12 @@ static void a_subtree_that_is_not_full_is_not_found(void **state)
 
 static void a_data_folder_has_one_ledger_at_a_time(void **state)
 {
-	struct fixture *fixture = *state;
+	struct ledger_fixture *fixture = *state;
 	const struct berth_ledger_options options = {0};
 	struct berth_error err;
 	assert_fails(berth_ledger_open(fixture->folder, &options, &err), err, BERTH_ERROR_CONFLICT, "in use");
 	commit_events(fixture->ledger, 2, 1);
-	reopen(fixture);
+	ledger_reopen(fixture);
 	assert_events(fixture->ledger, 2);
 }
 
@@ -259,7 +230,7 @@ static void *read_heads(void *context)
 
 static void readers_see_only_whole_heads_while_the_writer_commits(void **state)
 {
-	struct fixture *fixture = *state;
+	struct ledger_fixture *fixture = *state;
 	struct reading reading = {.ledger = fixture->ledger};
 	pthread_t threads[READERS];
 	struct berth_error err;
@@ -277,7 +248,7 @@ static void readers_see_only_whole_heads_while_the_writer_commits(void **state)
 
 static void opening_below_the_watermark_is_refused_and_loses_nothing(void **state)
 {
-	struct fixture *fixture = *state;
+	struct ledger_fixture *fixture = *state;
 	commit_events(fixture->ledger, 10, 10);
 	berth_ledger_close(fixture->ledger);
 	const struct berth_ledger_options too_much = {.disk_free_min_bytes = INT64_MAX / 2};
@@ -289,7 +260,7 @@ static void opening_below_the_watermark_is_refused_and_loses_nothing(void **stat
 	assert_events(fixture->ledger, 10);
 }
 
-#define WITH_LEDGER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define WITH_LEDGER(test) cmocka_unit_test_setup_teardown(test, ledger_set_up, ledger_tear_down)
 
 static const struct CMUnitTest tests[] = {
 	WITH_LEDGER(an_empty_ledger_has_the_empty_root_and_starts_at_one),

@@ -10,47 +10,18 @@
 
 #define VALUES_MAX 16
 
-struct fixture {
-	char *folder;
-	struct berth_ledger *ledger;
-};
-
-static int set_up(void **state)
-{
-	struct fixture *fixture = berth_alloc(sizeof *fixture);
-	fixture->folder = berth_test_folder();
-	fixture->ledger = must_open_ledger(fixture->folder);
-	*state = fixture;
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	struct fixture *fixture = *state;
-	berth_ledger_close(fixture->ledger);
-	free(fixture->folder);
-	free(fixture);
-	return 0;
-}
-
-static void reopen(struct fixture *fixture)
-{
-	berth_ledger_close(fixture->ledger);
-	fixture->ledger = must_open_ledger(fixture->folder);
-}
-
-static void put(struct fixture *fixture, uint64_t checkpoint, const char *key, unsigned slot, const char *value)
+static void put(struct ledger_fixture *fixture, uint64_t checkpoint, const char *key, unsigned slot, const char *value)
 {
 	berth_ledger_put_row(fixture->ledger, checkpoint, key, slot, value, strlen(value));
 }
 
-static void commit(struct fixture *fixture)
+static void commit(struct ledger_fixture *fixture)
 {
 	struct berth_error err;
 	assert_ok(berth_ledger_commit(fixture->ledger, &err), err);
 }
 
-static void mark(struct fixture *fixture, uint64_t checkpoint)
+static void mark(struct ledger_fixture *fixture, uint64_t checkpoint)
 {
 	berth_ledger_put_marker(fixture->ledger, checkpoint);
 	commit(fixture);
@@ -69,7 +40,8 @@ static bool list_one(void *context, const char *key, unsigned slot, const void *
 	return --list->most > 0;
 }
 
-static void assert_rows(struct fixture *fixture, const char *prefix, const char *after, size_t most, const char *wanted)
+static void assert_rows(
+	struct ledger_fixture *fixture, const char *prefix, const char *after, size_t most, const char *wanted)
 {
 	struct list list = {.most = most};
 	struct berth_error err;
@@ -81,7 +53,7 @@ static void assert_rows(struct fixture *fixture, const char *prefix, const char 
 
 static void records_count_once_their_checkpoint_is_whole(void **state)
 {
-	struct fixture *fixture = *state;
+	struct ledger_fixture *fixture = *state;
 	commit_events(fixture->ledger, 5, 5);
 	put(fixture, 5, "job/a", 1, "one");
 	put(fixture, 5, "job/b", 1, "two");
@@ -94,7 +66,7 @@ static void records_count_once_their_checkpoint_is_whole(void **state)
 
 static void a_checkpoint_that_was_cut_short_is_as_if_it_had_never_begun(void **state)
 {
-	struct fixture *fixture = *state;
+	struct ledger_fixture *fixture = *state;
 	commit_events(fixture->ledger, 5, 5);
 	put(fixture, 5, "job/a", 1, "old");
 	put(fixture, 5, "trial/a/00000001", 1, "old");
@@ -103,7 +75,7 @@ static void a_checkpoint_that_was_cut_short_is_as_if_it_had_never_begun(void **s
 	put(fixture, 9, "job/a", 0, "new");
 	put(fixture, 9, "job/c", 1, "new");
 	commit(fixture);
-	reopen(fixture);
+	ledger_reopen(fixture);
 	assert_rows(fixture, "job/", NULL, VALUES_MAX, "job/a@1=old ");
 	struct berth_buf value = {0};
 	struct berth_error err;
@@ -113,7 +85,7 @@ static void a_checkpoint_that_was_cut_short_is_as_if_it_had_never_begun(void **s
 	// The next one takes the same places.
 	put(fixture, 9, "job/a", 0, "newer");
 	mark(fixture, 9);
-	reopen(fixture);
+	ledger_reopen(fixture);
 	assert_rows(fixture, "job/", NULL, VALUES_MAX, "job/a@0=newer job/c@1=new ");
 	assert_rows(fixture, "trial/a/", NULL, VALUES_MAX, "trial/a/00000001@1=old ");
 	berth_buf_free(&value);
@@ -121,7 +93,7 @@ static void a_checkpoint_that_was_cut_short_is_as_if_it_had_never_begun(void **s
 
 static void records_are_read_by_prefix_in_pages(void **state)
 {
-	struct fixture *fixture = *state;
+	struct ledger_fixture *fixture = *state;
 	commit_events(fixture->ledger, 2, 2);
 	put(fixture, 1, "lease/a/1", 1, "x");
 	put(fixture, 2, "lease/a/1", 0, "y");
@@ -136,7 +108,7 @@ static void records_are_read_by_prefix_in_pages(void **state)
 // One more event and place for each size, so that the tree is begun at every shape of its edge.
 static void the_tree_goes_on_from_any_marker(void **state)
 {
-	struct fixture *fixture = *state;
+	struct ledger_fixture *fixture = *state;
 	struct berth_merkle tree = {0};
 	for (uint64_t sequence = 1; sequence <= 600; sequence++) {
 		uint8_t event[EVENT_SIZE_MAX];
@@ -148,7 +120,7 @@ static void the_tree_goes_on_from_any_marker(void **state)
 			mark(fixture, sequence);
 		}
 		if (sequence % 37 < 2 || sequence % 256 < 2) {
-			reopen(fixture);
+			ledger_reopen(fixture);
 			struct berth_digest root = berth_merkle_root(&tree);
 			struct berth_ledger_head head = berth_ledger_head(fixture->ledger);
 			assert_int_equal(head.sequence, sequence);
@@ -181,7 +153,7 @@ static void flip(const char *folder, uint64_t sequence)
 	berth_store_close(store);
 }
 
-static void assert_open_names(struct fixture *fixture, const char *event)
+static void assert_open_names(struct ledger_fixture *fixture, const char *event)
 {
 	struct berth_error err;
 	const struct berth_ledger_options options = {0};
@@ -193,7 +165,7 @@ static void assert_open_names(struct fixture *fixture, const char *event)
 
 static void an_edited_event_is_named_by_a_verification_wherever_it_is(void **state)
 {
-	struct fixture *fixture = *state;
+	struct ledger_fixture *fixture = *state;
 	struct berth_error err;
 	commit_events(fixture->ledger, 600, 4);
 	mark(fixture, 520);
@@ -205,7 +177,7 @@ static void an_edited_event_is_named_by_a_verification_wherever_it_is(void **sta
 
 static void an_edited_event_near_the_marker_or_after_it_is_named_at_open(void **state)
 {
-	struct fixture *fixture = *state;
+	struct ledger_fixture *fixture = *state;
 	commit_events(fixture->ledger, 600, 4);
 	mark(fixture, 520);
 	berth_ledger_close(fixture->ledger);
@@ -215,7 +187,7 @@ static void an_edited_event_near_the_marker_or_after_it_is_named_at_open(void **
 	assert_open_names(fixture, "event 515 ");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, ledger_set_up, ledger_tear_down)
 
 int main(void)
 {
