@@ -34,6 +34,8 @@ struct agent_write {
 struct agent_held {
 	Berth__Store__V1__HeldLease *record;
 	bool of_running_trial;
+	int64_t dispatched_ns,
+		elapsed_ns; // of this life: when its create began (boot clock), and until its death; 0: not
 	struct agent_held *prev, *next;
 };
 

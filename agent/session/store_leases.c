@@ -6,6 +6,7 @@
 #include <utlist.h>
 
 #include "agent/session/store_internal.h"
+#include "common/base/clock.h"
 #include "common/base/mem.h"
 #include "common/codec/proto.h"
 
@@ -148,6 +149,25 @@ static bool is_news(struct agent_store *store, const Berth__V1__LeaseMove *move)
 	return news;
 }
 
+// What a lease costs is counted from the mark before its create to the proof of its death, once. A life that did not
+// see its beginning does not know.
+static int64_t elapsed_ns(struct agent_store *store, const Berth__V1__LeaseMove *move)
+{
+	int64_t now_ns = berth_boot_ns(), elapsed_ns = 0;
+	pthread_mutex_lock(&store->lock);
+	struct agent_held *held = find(store, move->lease_id);
+	if (held && move->state == BERTH__V1__LEASE_STATE__LEASE_DISPATCHING && !held->dispatched_ns) {
+		held->dispatched_ns = now_ns;
+	} else if (held && move->state == BERTH__V1__LEASE_STATE__LEASE_KILL_PROVED && held->dispatched_ns) {
+		held->elapsed_ns = now_ns - held->dispatched_ns;
+	}
+	if (held) {
+		elapsed_ns = held->elapsed_ns;
+	}
+	pthread_mutex_unlock(&store->lock);
+	return elapsed_ns;
+}
+
 static bool mark(void *context, const Berth__V1__LeaseMove *move, struct berth_error *err)
 {
 	struct agent_store *store = context;
@@ -160,7 +180,9 @@ static bool mark(void *context, const Berth__V1__LeaseMove *move, struct berth_e
 	}
 	Berth__V1__Report report = BERTH__V1__REPORT__INIT;
 	report.body_case = BERTH__V1__REPORT__BODY_LEASE;
-	report.lease = (Berth__V1__LeaseMove *)move;
+	Berth__V1__LeaseMove timed = *move;
+	timed.elapsed_ns = elapsed_ns(store, move);
+	report.lease = &timed;
 	struct agent_write *write = agent_write_new();
 	agent_write_report(write, &report);
 	BERTH_AUTO_FREE char *key = key_of(move->lease_id);

@@ -172,6 +172,9 @@ bool berth_budgets_ceiling(const struct berth_budgets *budgets, const char *budg
 // The rate of a budget for a machine; NULL: it has none.
 const Berth__V1__Rate *berth_budgets_rate(const struct berth_budgets *budgets, const char *budget, const char *backend,
 	const char *role, int64_t cpu_count, int64_t memory_mb);
+// Whether a budget has any rate for a backend.
+bool berth_budgets_prices(const struct berth_budgets *budgets, const char *budget, const char *backend);
+bool berth_budgets_is_breached(const struct berth_budgets *budgets, const char *budget);
 // Totals of a phase (job_id and user NULL), of a job or of a user; the limit is -1 where there is none.
 bool berth_budgets_totals(const struct berth_budgets *budgets, const char *budget, const char *phase,
 	const char *job_id, const char *user, Berth__V1__BudgetTotals *totals);
@@ -181,6 +184,12 @@ bool berth_budgets_totals(const struct berth_budgets *budgets, const char *budge
 // Every row that is in memory, by key: for the state digest and for the family on disk.
 typedef void (*berth_budget_row_fn)(void *context, const char *key, const struct berth_buf *value);
 void berth_budgets_rows(const struct berth_budgets *budgets, berth_budget_row_fn each, void *context);
+// One of them; false: there is none. `value` may be NULL.
+bool berth_budgets_row(const struct berth_budgets *budgets, const char *key, struct berth_buf *value);
+// The keys of the rows that an event changes or makes, whether it is applied already or not.
+typedef void (*berth_budget_key_fn)(void *context, const char *key);
+void berth_budgets_keys(const struct berth_budgets *budgets, const Berth__Store__V1__Event *event,
+	berth_budget_key_fn each, void *context);
 // The same rows, given back in key order; then one check that the sums of open reservations agree with the sum rows.
 bool berth_budgets_load(
 	struct berth_budgets *budgets, const char *key, const void *value, size_t size, struct berth_error *err);

@@ -121,6 +121,23 @@ const Berth__V1__Rate *berth_budgets_rate(const struct berth_budgets *budgets, c
 	return NULL;
 }
 
+bool berth_budgets_prices(const struct berth_budgets *budgets, const char *budget, const char *backend)
+{
+	const struct budget *found = find_budget(budgets, budget);
+	for (size_t i = 0; found && i < found->policy->n_rates; i++) {
+		if (strcmp(found->policy->rates[i]->backend, backend) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+bool berth_budgets_is_breached(const struct berth_budgets *budgets, const char *budget)
+{
+	const struct budget *found = find_budget(budgets, budget);
+	return found && found->breached;
+}
+
 bool berth_budgets_totals(const struct berth_budgets *budgets, const char *name, const char *phase, const char *job_id,
 	const char *user, Berth__V1__BudgetTotals *totals)
 {

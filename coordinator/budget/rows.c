@@ -21,7 +21,7 @@ struct rows {
 	size_t count, capacity;
 };
 
-static void add(struct rows *rows, char *key, const void *message)
+static struct berth_buf *add(struct rows *rows, char *key)
 {
 	if (rows->count == rows->capacity) {
 		rows->capacity = rows->capacity ? 2 * rows->capacity : 64;
@@ -29,12 +29,18 @@ static void add(struct rows *rows, char *key, const void *message)
 	}
 	struct row *row = &rows->items[rows->count++];
 	*row = (struct row){.key = key};
-	berth_proto_pack(message, &row->value);
+	return &row->value;
 }
 
-static void add_account(struct rows *rows, const struct budget *budget, const struct account *account)
+char *account_key(const struct budget *budget, const struct account *account)
 {
 	static const char *const kinds[] = {"total", "phase/", "job/", "user/"};
+	return berth_format(
+		"budget_sum/%s/%s%s", budget->name, kinds[account->kind], account->name ? account->name : "");
+}
+
+static void pack_account(const struct account *account, struct berth_buf *value)
+{
 	Berth__Store__V1__BudgetSumRow row = BERTH__STORE__V1__BUDGET_SUM_ROW__INIT;
 	row.settled_nano_usd = account->settled;
 	row.reserved_nano_usd = account->reserved;
@@ -42,13 +48,15 @@ static void add_account(struct rows *rows, const struct budget *budget, const st
 	row.overrun_nano_usd = account->overrun;
 	row.limited = account->limited;
 	row.limit_nano_usd = account->limited ? account->limit : 0;
-	add(rows,
-		berth_format(
-			"budget_sum/%s/%s%s", budget->name, kinds[account->kind], account->name ? account->name : ""),
-		&row);
+	berth_proto_pack(&row, value);
 }
 
-static void add_budget(struct rows *rows, const struct budget *budget)
+static void add_account(struct rows *rows, const struct budget *budget, const struct account *account)
+{
+	pack_account(account, add(rows, account_key(budget, account)));
+}
+
+static void pack_budget(const struct budget *budget, struct berth_buf *value)
 {
 	Berth__Store__V1__BudgetRow row = BERTH__STORE__V1__BUDGET_ROW__INIT;
 	BERTH_AUTO_FREE Berth__V1__PhaseLimit *limits = berth_alloc(budget->phases_count * sizeof *limits);
@@ -58,7 +66,6 @@ static void add_budget(struct rows *rows, const struct budget *budget)
 		limits[i].phase = budget->phases[i].name;
 		limits[i].limit_nano_usd = budget->phases[i].limit;
 		list[i] = &limits[i];
-		add_account(rows, budget, &budget->phases[i]);
 	}
 	row.name = budget->name;
 	row.policy = budget->policy;
@@ -72,8 +79,16 @@ static void add_budget(struct rows *rows, const struct budget *budget)
 		row.amendment_digest.data = (uint8_t *)budget->amendment_digest.bytes;
 		row.amendment_digest.len = BERTH_DIGEST_SIZE;
 	}
-	add(rows, berth_format("budget/%s", budget->name), &row);
+	berth_proto_pack(&row, value);
+}
+
+static void add_budget(struct rows *rows, const struct budget *budget)
+{
+	pack_budget(budget, add(rows, berth_format("budget/%s", budget->name)));
 	add_account(rows, budget, &budget->total);
+	for (size_t i = 0; i < budget->phases_count; i++) {
+		add_account(rows, budget, &budget->phases[i]);
+	}
 	const struct account *account, *next;
 	HASH_ITER (hh, budget->subs, account, next) {
 		add_account(rows, budget, account);
@@ -94,7 +109,8 @@ void berth_budgets_rows(const struct berth_budgets *budgets, berth_budget_row_fn
 	}
 	const struct reservation *reservation, *next;
 	HASH_ITER (hh, budgets->by_id, reservation, next) {
-		add(&rows, berth_format("reservation/%s", reservation->row->reservation_id), reservation->row);
+		char *key = berth_format("reservation/%s", reservation->row->reservation_id);
+		berth_proto_pack(reservation->row, add(&rows, key));
 	}
 	if (rows.count > 0) {
 		qsort(rows.items, rows.count, sizeof *rows.items, compare);
@@ -136,8 +152,8 @@ static bool load_budget(struct berth_budgets *budgets, const char *name, const B
 	return true;
 }
 
-// "NAME/KIND/OWNER" or "NAME/total".
-static struct account *account_of_key(struct berth_budgets *budgets, const char *key)
+// "NAME/KIND/OWNER" or "NAME/total". The row of a job or user is made when it is `made`, else NULL without one.
+static struct account *account_of_key(const struct berth_budgets *budgets, const char *key, bool made)
 {
 	const char *slash = strchr(key, '/');
 	BERTH_AUTO_FREE char *name = slash ? berth_strndup(key, (size_t)(slash - key)) : berth_strdup(key);
@@ -152,16 +168,43 @@ static struct account *account_of_key(struct berth_budgets *budgets, const char 
 	if (strncmp(kind, "phase/", 6) == 0) {
 		return find_phase(budget, kind + 6);
 	}
-	if (strncmp(kind, "job/", 4) == 0) {
-		return make_sub(budget, ACCOUNT_JOB, kind + 4);
+	bool of_job = strncmp(kind, "job/", 4) == 0;
+	if (!of_job && strncmp(kind, "user/", 5) != 0) {
+		return NULL;
 	}
-	return strncmp(kind, "user/", 5) == 0 ? make_sub(budget, ACCOUNT_USER, kind + 5) : NULL;
+	enum account_kind sub = of_job ? ACCOUNT_JOB : ACCOUNT_USER;
+	const char *owner = kind + (of_job ? 4 : 5);
+	return made ? make_sub(budget, sub, owner) : find_sub(budget, sub, owner);
+}
+
+bool berth_budgets_row(const struct berth_budgets *budgets, const char *key, struct berth_buf *value)
+{
+	if (strncmp(key, "budget/", 7) == 0) {
+		const struct budget *budget = find_budget(budgets, key + 7);
+		if (budget && value) {
+			pack_budget(budget, value);
+		}
+		return budget != NULL;
+	}
+	if (strncmp(key, "budget_sum/", 11) == 0) {
+		const struct account *account = account_of_key(budgets, key + 11, false);
+		if (account && value) {
+			pack_account(account, value);
+		}
+		return account != NULL;
+	}
+	const struct reservation *reservation =
+		strncmp(key, "reservation/", 12) == 0 ? find_reservation(budgets, key + 12) : NULL;
+	if (reservation && value) {
+		berth_proto_pack(reservation->row, value);
+	}
+	return reservation != NULL;
 }
 
 static bool load_sum(struct berth_budgets *budgets, const char *key, const Berth__Store__V1__BudgetSumRow *row,
 	struct berth_error *err)
 {
-	struct account *account = account_of_key(budgets, key);
+	struct account *account = account_of_key(budgets, key, true);
 	if (!account || row->settled_nano_usd < 0 || row->reserved_nano_usd < 0 || row->forfeited_nano_usd < 0 ||
 		row->overrun_nano_usd < 0 || (row->limited && account->kind <= ACCOUNT_PHASE)) {
 		return corrupt_budget(err, WHAT, "sum %.200s has no sense", key);

@@ -95,6 +95,7 @@ bool check_ending(const Berth__V1__Meter *meter, const Berth__V1__Reservation *r
 bool price_ending(const Berth__V1__Meter *meter, const Berth__V1__Reservation *row,
 	Berth__V1__ReservationEnding *ending, struct berth_error *err);
 Berth__V1__ReservationEnding *new_ending(Berth__V1__ReservationState state);
+char *account_key(const struct budget *budget, const struct account *account); // of its row; the caller frees
 void add_ending(struct reservation *reservation, const Berth__V1__ReservationEnding *ending, int sign);
 // The row that a command speaks of: in memory, or brought along. NULL: unknown.
 const Berth__V1__Reservation *row_of(

@@ -55,6 +55,11 @@ static bool apply_agent_enrolled(struct berth_core *core, const event_t *event, 
 		}
 		snprintf(person->certificate_sha256, sizeof person->certificate_sha256, "%s",
 			enrolled->certificate_sha256);
+		snprintf(person->signing_key_id, sizeof person->signing_key_id, "%s",
+			enrolled->signing_key_der.len ? enrolled->signing_key_id : "");
+		free(person->signing_key_der);
+		person->signing_key_der = berth_memdup(enrolled->signing_key_der.data, enrolled->signing_key_der.len);
+		person->signing_key_size = enrolled->signing_key_der.len;
 		return true;
 	}
 	struct agent *agent = core_agent(core, enrolled->name);
@@ -126,10 +131,12 @@ static bool apply_job_submitted(struct berth_core *core, const event_t *event, s
 	            submitted->request_digest.len == BERTH_DIGEST_SIZE &&
 	            strlen(submitted->job_id) == BERTH_ID_SIZE - 1 && !core_job(core, submitted->job_id) &&
 	            (uint64_t)spec->n_agents * spec->n_tasks * spec->attempts <= BERTH_JOB_CELLS_MAX;
-	if (!sane) {
+	int64_t *prices;
+	if (!sane || !price_job(core, spec, &prices, NULL)) {
 		return corrupt(event, err, "job without sense");
 	}
 	struct job *job = berth_alloc(sizeof *job);
+	job->prices = prices;
 	memcpy(job->id, submitted->job_id, BERTH_ID_SIZE);
 	job->name = berth_strdup(spec->name);
 	job->client_key = berth_strdup(submitted->client_key);
@@ -200,6 +207,7 @@ static bool apply_job_cancel_requested(struct berth_core *core, const event_t *e
 		}
 	}
 	job->ready.count = 0;
+	forget_blocked(core, job);
 	struct cell *cell;
 	DL_FOREACH (job->delayed, cell) {
 		cell->delayed = false;
@@ -220,6 +228,9 @@ static bool apply_job_ended(struct berth_core *core, const event_t *event, struc
 	job->spec = NULL;
 	free(job->ready.items);
 	job->ready = (struct queue){0};
+	free(job->prices);
+	job->prices = NULL;
+	forget_blocked(core, job);
 	return true;
 }
 
@@ -243,7 +254,10 @@ void core_add_lease(struct berth_core *core, struct lease *lease)
 static bool begin_lease(
 	struct berth_core *core, struct cell *cell, struct agent *agent, const Berth__V1__Lease *record, int64_t now_ns)
 {
-	if (!record->lease_id[0] || core_lease(core, record->lease_id)) {
+	bool paid = record->reservation_id[0] != 0;
+	const Berth__V1__Reservation *reservation =
+		paid ? berth_budgets_reservation(core->budgets, record->reservation_id) : NULL;
+	if (!record->lease_id[0] || core_lease(core, record->lease_id) || paid != (reservation != NULL)) {
 		return false;
 	}
 	struct lease *lease = berth_alloc(sizeof *lease);
@@ -283,6 +297,9 @@ static bool apply_trial_assigned(struct berth_core *core, const event_t *event, 
 		assigned->trial->generation != cell->generation + 1 || !unqueue(cell->job, cell)) {
 		return corrupt(event, err, "assignment of a trial that does not wait");
 	}
+	if (!berth_budgets_apply(core->budgets, event, err)) {
+		return false;
+	}
 	cell->generation++;
 	cell->assigned_at_ns = event->recorded_at_ns;
 	set_state(cell, BERTH__V1__TRIAL_STATE__TRIAL_RUNNING);
@@ -290,7 +307,7 @@ static bool apply_trial_assigned(struct berth_core *core, const event_t *event, 
 	cell->leases = NULL;
 	for (size_t i = 0; i < assigned->n_leases; i++) {
 		if (!begin_lease(core, cell, agent, assigned->leases[i], event->recorded_at_ns)) {
-			return corrupt(event, err, "lease id used before");
+			return corrupt(event, err, "a lease whose id was used before, or that is not paid for");
 		}
 	}
 	return true;
@@ -321,8 +338,10 @@ static bool apply_trial_unassigned(struct berth_core *core, const event_t *event
 {
 	const Berth__Store__V1__TrialUnassigned *unassigned = event->trial_unassigned;
 	struct cell *cell = core_cell(core, unassigned->trial);
-	if (!cell || cell->state != BERTH__V1__TRIAL_STATE__TRIAL_RUNNING ||
-		unassigned->trial->generation != cell->generation) {
+	bool waits = unassigned->reason == BERTH__STORE__V1__UNASSIGN_REASON__BUDGET_REFUSED;
+	if (!cell || unassigned->trial->generation != cell->generation ||
+		cell->state != (waits ? BERTH__V1__TRIAL_STATE__TRIAL_QUEUED : BERTH__V1__TRIAL_STATE__TRIAL_RUNNING) ||
+		(waits && !unqueue(cell->job, cell))) {
 		return corrupt(event, err, "a trial that does not run lost its agent");
 	}
 	release(core, cell);
@@ -391,6 +410,47 @@ static bool apply_lease_moved(struct berth_core *core, const event_t *event, str
 		record->retired_at_ns = event->recorded_at_ns;
 		lease->job->open_leases--;
 		lease->agent->open_leases--;
+	}
+	return true;
+}
+
+static const char *budget_of(const event_t *event)
+{
+	switch (event->body_case) {
+	case BERTH__STORE__V1__EVENT__BODY_BUDGET_AMENDED:
+		return event->budget_amended->name;
+	case BERTH__STORE__V1__EVENT__BODY_BUDGET_ENDED:
+		return event->budget_ended->budget;
+	case BERTH__STORE__V1__EVENT__BODY_BUDGET_APPEALED:
+		return event->budget_appealed->forfeited->budget;
+	default:
+		return NULL;
+	}
+}
+
+static void count_forfeits(struct berth_core *core, const event_t *event)
+{
+	bool ended = event->body_case == BERTH__STORE__V1__EVENT__BODY_BUDGET_ENDED;
+	const Berth__V1__Reservation *row = NULL;
+	if (ended && event->budget_ended->ending->state == BERTH__V1__RESERVATION_STATE__FORFEITED) {
+		row = berth_budgets_reservation(core->budgets, event->budget_ended->reservation_id);
+	} else if (event->body_case == BERTH__STORE__V1__EVENT__BODY_BUDGET_APPEALED) {
+		row = event->budget_appealed->forfeited;
+	}
+	struct job *job = row ? core_job(core, row->job_id) : NULL;
+	if (job) {
+		job->forfeits = ended ? job->forfeits + 1 : job->forfeits - 1;
+	}
+}
+
+static bool apply_budget(struct berth_core *core, const event_t *event, struct berth_error *err)
+{
+	if (!berth_budgets_apply(core->budgets, event, err)) {
+		return false;
+	}
+	count_forfeits(core, event);
+	if (budget_of(event)) {
+		unblock_jobs(core, budget_of(event));
 	}
 	return true;
 }
@@ -476,6 +536,13 @@ static apply_fn apply_of(Berth__Store__V1__Event__BodyCase body)
 	case BERTH__STORE__V1__EVENT__BODY_RESULT_REFUSED:
 	case BERTH__STORE__V1__EVENT__BODY_REPORT_SKIPPED:
 		return apply_nothing;
+	case BERTH__STORE__V1__EVENT__BODY_BUDGET_OPENED:
+	case BERTH__STORE__V1__EVENT__BODY_BUDGET_AMENDED:
+	case BERTH__STORE__V1__EVENT__BODY_BUDGET_JOB_LIMITED:
+	case BERTH__STORE__V1__EVENT__BODY_BUDGET_RESERVED:
+	case BERTH__STORE__V1__EVENT__BODY_BUDGET_ENDED:
+	case BERTH__STORE__V1__EVENT__BODY_BUDGET_APPEALED:
+		return apply_budget;
 	default:
 		return NULL;
 	}

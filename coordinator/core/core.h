@@ -12,6 +12,7 @@
 
 #include "berth/store/v1/event.pb-c.h"
 #include "berth/store/v1/state.pb-c.h"
+#include "berth/v1/budget.pb-c.h"
 #include "berth/v1/fleet.pb-c.h"
 #include "berth/v1/job.pb-c.h"
 #include "berth/v1/lease.pb-c.h"
@@ -56,6 +57,8 @@ enum berth_command_kind {
 	BERTH_COMMAND_CANCEL,
 	BERTH_COMMAND_TICK,
 	BERTH_COMMAND_PLACE,
+	BERTH_COMMAND_CREATE_BUDGET,
+	BERTH_COMMAND_AMEND_BUDGET,
 };
 
 // Only the members that the kind names are read. Pointers are borrowed for the call.
@@ -96,24 +99,31 @@ struct berth_command {
 
 	// PLACE: BERTH_PLACE_IDS fresh ids
 	char (*ids)[BERTH_ID_SIZE];
+
+	// CREATE_BUDGET, AMEND_BUDGET
+	const Berth__V1__CreateBudgetRequest *create_budget;
+	const Berth__V1__AmendBudgetRequest *amend_budget;
+	bool signature_ok; // amend_budget->signature verifies under berth_core_amendment_key
 };
 
 enum berth_effect_kind {
-	BERTH_EFFECT_WELCOME,       // to agent: obeys `applied_through`
-	BERTH_EFFECT_REFUSE,        // end the agent's stream with `error`
-	BERTH_EFFECT_HEARTBEAT_ACK, // to agent: sequence
-	BERTH_EFFECT_REPORT_ACK,    // to agent: boot_id, sequence
-	BERTH_EFFECT_ASSIGN,        // to agent: trial, by job, index and generation
-	BERTH_EFFECT_REVOKE,        // to agent: trial, reason
-	BERTH_EFFECT_JOB_CHANGED,   // watchers
-	BERTH_EFFECT_TRIAL_CHANGED, // watchers
-	BERTH_EFFECT_DROP_SECRETS,  // of job: in the same batch as its end
-	BERTH_EFFECT_STOP_SERVING,  // a higher incarnation exists
+	BERTH_EFFECT_WELCOME,        // to agent: obeys `applied_through`
+	BERTH_EFFECT_REFUSE,         // end the agent's stream with `error`
+	BERTH_EFFECT_HEARTBEAT_ACK,  // to agent: sequence
+	BERTH_EFFECT_REPORT_ACK,     // to agent: boot_id, sequence
+	BERTH_EFFECT_ASSIGN,         // to agent: trial, by job, index and generation
+	BERTH_EFFECT_REVOKE,         // to agent: trial, reason
+	BERTH_EFFECT_JOB_CHANGED,    // watchers
+	BERTH_EFFECT_TRIAL_CHANGED,  // watchers
+	BERTH_EFFECT_BUDGET_CHANGED, // watchers
+	BERTH_EFFECT_DROP_SECRETS,   // of job: in the same batch as its end
+	BERTH_EFFECT_STOP_SERVING,   // a higher incarnation exists
 };
 
 struct berth_effect {
 	enum berth_effect_kind kind;
 	char agent[64];
+	char budget[64];
 	uint64_t session;
 	char job_id[BERTH_ID_SIZE];
 	char boot_id[BERTH_ID_SIZE];
@@ -213,5 +223,16 @@ size_t berth_core_leases(const struct berth_core *core, const char *job_id, bool
 	size_t limit, Berth__V1__Lease **leases);
 // The certificate that is in force for a principal; NULL when that name was never enrolled.
 const char *berth_core_certificate(const struct berth_core *core, const char *role, const char *name);
+
+// The budget with its blocked trials counted; NULL: unknown.
+Berth__V1__Budget *berth_core_budget(const struct berth_core *core, const char *name);
+// By name; the list and the messages are the caller's.
+size_t berth_core_budgets(const struct berth_core *core, Berth__V1__Budget ***budgets);
+// By id after `after` (NULL: from the first); ended ones leave memory and are records from then on.
+size_t berth_core_reservations(const struct berth_core *core, const char *budget, bool open_only, const char *after,
+	size_t limit, Berth__V1__Reservation **reservations);
+// The enrolled key of an operator with this id. False: there is none.
+bool berth_core_amendment_key(const struct berth_core *core, const char *key_id, const uint8_t **der, size_t *size);
+
 // The signing key of an agent. False when it is not enrolled.
 bool berth_core_signing_key(const struct berth_core *core, const char *agent, const uint8_t **der, size_t *size);

@@ -134,6 +134,8 @@ static const decide_fn deciders[] = {
 	[BERTH_COMMAND_CANCEL] = decide_cancel,
 	[BERTH_COMMAND_TICK] = decide_tick,
 	[BERTH_COMMAND_PLACE] = decide_place,
+	[BERTH_COMMAND_CREATE_BUDGET] = decide_create_budget,
+	[BERTH_COMMAND_AMEND_BUDGET] = decide_amend_budget,
 };
 
 void berth_core_decide(struct berth_core *core, const struct berth_command *command, struct berth_core_now now,

@@ -64,15 +64,11 @@ static bool is_submit_refused(const struct decision *decision)
 		   (uint64_t)spec->attempts * spec->n_agents * spec->n_tasks > BERTH_JOB_CELLS_MAX) {
 		refuse(decision, BERTH_ERROR_INVALID, "a job has at most %d trials (and %d attempts): split it",
 			BERTH_JOB_CELLS_MAX, ATTEMPTS_MAX);
-	} else if (spec->budget[0] || spec->phase[0]) {
-		refuse(decision, BERTH_ERROR_BUDGET, "no budget is named %s", spec->budget);
 	} else if (strcmp(spec->environment_type, "docker") != 0) {
-		refuse(decision, BERTH_ERROR_BUDGET, "environment type %s is paid for, and the job names no budget",
-			spec->environment_type);
-	} else if (!decision->core->config.allow_unmetered_local) {
-		refuse(decision, BERTH_ERROR_BUDGET,
-			"this fleet meters local work too, and the job names no budget: give one, or start the "
-			"coordinator with --allow-unmetered-local");
+		refuse(decision, spec->budget[0] ? BERTH_ERROR_UNSUPPORTED : BERTH_ERROR_BUDGET,
+			"environment type %s is paid for, and %s", spec->environment_type,
+			spec->budget[0] ? "no agent of this fleet offers it: use docker"
+					: "the job names no budget: give --budget and --phase");
 	} else if (command->disk_low) {
 		refuse(decision, BERTH_ERROR_EXHAUSTED, "no new job is taken: %s", command->disk_message);
 	} else if ((task = unplaceable_task(decision->core, spec))) {
@@ -102,7 +98,9 @@ void decide_submit(const struct decision *decision)
 		decision->outcome->existed = true;
 		return;
 	}
-	if (is_submit_refused(decision)) {
+	int64_t quote_nano_usd = 0;
+	if (is_submit_refused(decision) || !may_be_paid(decision->core, submit->spec, command->actor, &quote_nano_usd,
+						   &decision->outcome->error)) {
 		return;
 	}
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_JOB_SUBMITTED);
@@ -125,6 +123,7 @@ void decide_submit(const struct decision *decision)
 	event->job_submitted = submitted;
 	emit(decision, event);
 	struct job *job = core_job(decision->core, command->job_id);
+	limit_job(decision, job, quote_nano_usd);
 	for (uint32_t i = 0; i < job->cells_count; i++) {
 		job->cells[i].queued_boot_ns = decision->now.boot_ns;
 	}
@@ -224,7 +223,8 @@ void unassign(const struct decision *decision, struct cell *cell, Berth__Store__
 {
 	struct job *job = cell->job;
 	bool retry = reason == BERTH__STORE__V1__UNASSIGN_REASON__RETRY;
-	bool quarantined = !retry && cell->failures + 1u >= decision->core->config.max_generations;
+	bool refused = reason == BERTH__STORE__V1__UNASSIGN_REASON__BUDGET_REFUSED;
+	bool quarantined = refused || (!retry && cell->failures + 1u >= decision->core->config.max_generations);
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_TRIAL_UNASSIGNED);
 	Berth__Store__V1__TrialUnassigned *unassigned = berth_alloc(sizeof *unassigned);
 	berth__store__v1__trial_unassigned__init(unassigned);

@@ -64,6 +64,9 @@ static const struct cell *aged_cell(const struct berth_core *core, struct berth_
 			continue;
 		}
 		const struct cell *cell = &job->cells[queue_at(&job->ready, 0)];
+		if (cell_is_blocked(cell)) {
+			continue; // hosts must not stay empty for one that waits for money
+		}
 		if (cell->queued_boot_ns < bound_ns && (!oldest || cell->queued_boot_ns < oldest->queued_boot_ns)) {
 			oldest = cell;
 		}
@@ -120,7 +123,8 @@ static struct choice choose_in(
 	}
 	for (uint32_t i = 0; i < job->ready.count && i < LOOK_AHEAD_MAX; i++) {
 		struct cell *cell = &job->cells[queue_at(&job->ready, i)];
-		struct agent *agent = is_at_limit(job, cell) ? NULL : agent_for(core, cell, aged, now);
+		bool waits = cell_is_blocked(cell) || is_at_limit(job, cell);
+		struct agent *agent = waits ? NULL : agent_for(core, cell, aged, now);
 		if (agent) {
 			return (struct choice){cell, agent};
 		}
@@ -192,54 +196,73 @@ static Berth__V1__Lease *new_lease(
 	return lease;
 }
 
-static uint32_t leases_needed(const struct cell *cell)
+static Berth__V1__TrialKey *next_key(const struct cell *cell)
 {
-	const Berth__V1__JobSpec *spec = cell->job->spec;
-	return spec->tasks[cell_task(cell)]->separate_verifier && !spec->verifier_disable ? 2 : 1;
+	Berth__V1__TrialKey *key = berth_alloc(sizeof *key);
+	berth__v1__trial_key__init(key);
+	berth_proto_set_string(&key->job_id, cell->job->id);
+	key->index = cell->index;
+	key->generation = cell->generation + 1;
+	return key;
 }
 
-static void assign(const struct decision *decision, struct choice choice, char (*ids)[BERTH_ID_SIZE])
+static void begin_clocks(const struct decision *decision, const struct cell *cell)
+{
+	struct lease *lease;
+	LL_FOREACH2(cell->leases, lease, next_of_cell)
+	{
+		lease->begun_boot_ns = decision->now.boot_ns;
+	}
+}
+
+static void assign(
+	const struct decision *decision, struct choice choice, const struct run_plan *plan, char (*ids)[BERTH_ID_SIZE])
 {
 	struct cell *cell = choice.cell;
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_TRIAL_ASSIGNED);
 	Berth__Store__V1__TrialAssigned *assigned = berth_alloc(sizeof *assigned);
 	berth__store__v1__trial_assigned__init(assigned);
-	assigned->trial = berth_alloc(sizeof *assigned->trial);
-	berth__v1__trial_key__init(assigned->trial);
-	berth_proto_set_string(&assigned->trial->job_id, cell->job->id);
-	assigned->trial->index = cell->index;
-	assigned->trial->generation = cell->generation + 1;
+	event->trial_assigned = assigned;
+	assigned->trial = next_key(cell);
 	berth_proto_set_string(&assigned->agent, choice.agent->name);
 	berth_proto_set_string(&assigned->boot_id, choice.agent->boot_id);
-	static const Berth__V1__LeaseRole roles[] = {
-		BERTH__V1__LEASE_ROLE__TASK_ENVIRONMENT, BERTH__V1__LEASE_ROLE__VERIFIER_ENVIRONMENT};
-	for (uint32_t i = 0; i < leases_needed(cell); i++) {
-		berth_proto_append(
-			&assigned->n_leases, &assigned->leases, new_lease(cell, choice.agent, roles[i], ids[i]));
+	for (size_t i = 0; i < plan->count; i++) {
+		berth_proto_append(&assigned->n_leases, &assigned->leases,
+			new_lease(cell, choice.agent, plan->leases[i].role, ids[i]));
+	}
+	struct berth_budget_refusal refusal;
+	if (!reserve_run(decision, cell, plan, assigned, &refusal)) {
+		berth_proto_free(event);
+		refuse_run(decision, cell, &refusal);
+		return;
 	}
 	remember_image(choice.agent, cell->job->spec->tasks[cell_task(cell)]->environment_id);
-	event->trial_assigned = assigned;
 	emit(decision, event);
+	begin_clocks(decision, cell);
 	cell->sent_session = choice.agent->session;
 	effect_cell(decision, BERTH_EFFECT_ASSIGN, cell);
 	effect_cell(decision, BERTH_EFFECT_TRIAL_CHANGED, cell);
+	if (assigned->n_reservations) {
+		effect_budget(decision, cell->job->spec->budget);
+	}
 }
 
 void decide_place(const struct decision *decision)
 {
 	decision->core->place_wanted = false;
-	uint32_t used = 0;
+	size_t used = 0;
 	for (;;) {
 		struct choice choice = choose(decision->core, decision->now);
 		if (!choice.cell) {
 			return;
 		}
-		if (used + leases_needed(choice.cell) > BERTH_PLACE_IDS) {
+		struct run_plan plan = plan_of(decision->core, choice.cell);
+		if (used + plan.count > BERTH_PLACE_IDS) {
 			decision->core->place_wanted = true; // the ids are used up; another PLACE goes on
 			return;
 		}
-		assign(decision, choice, decision->command->ids + used);
-		used += leases_needed(choice.cell);
+		assign(decision, choice, &plan, decision->command->ids + used);
+		used += plan.count;
 	}
 }
 

@@ -67,19 +67,20 @@ Berth__V1__Job *berth_core_job(const struct berth_core *core, const char *job_id
 	berth_proto_set_string(&message->name, job->name);
 	berth_proto_set_string(&message->submitter, job->submitter);
 	berth_proto_set_string(&message->reason, job->reason);
+	berth_proto_set_string(&message->blocked_reason, job->blocked_reason);
 	message->state = job->state;
 	message->submitted_at_ns = job->submitted_at_ns;
 	message->ended_at_ns = job->ended_at_ns;
 	message->counts = berth_alloc(sizeof *message->counts);
 	berth__v1__job_counts__init(message->counts);
 	message->counts->total = job->cells_count;
-	message->counts->queued = job->counts[BERTH__V1__TRIAL_STATE__TRIAL_QUEUED];
+	message->counts->budget_blocked = job_blocked(job);
+	message->counts->queued = job->counts[BERTH__V1__TRIAL_STATE__TRIAL_QUEUED] - message->counts->budget_blocked;
 	message->counts->running = job->counts[BERTH__V1__TRIAL_STATE__TRIAL_RUNNING];
 	message->counts->scored = job->counts[BERTH__V1__TRIAL_STATE__TRIAL_SCORED];
 	message->counts->unscored = job->counts[BERTH__V1__TRIAL_STATE__TRIAL_UNSCORED];
 	message->counts->quarantined = job->counts[BERTH__V1__TRIAL_STATE__TRIAL_QUARANTINED];
 	message->counts->cancelled = job->counts[BERTH__V1__TRIAL_STATE__TRIAL_CANCELLED];
-	message->counts->budget_blocked = job->counts[BERTH__V1__TRIAL_STATE__TRIAL_BUDGET_BLOCKED];
 	message->counts->errored = job->errored;
 	message->counts->reward_sum = job->reward_sum;
 	name_open_leases(core, job, message);
@@ -142,6 +143,10 @@ static Berth__V1__Trial *trial_message(
 	message->task = cell_task(cell);
 	message->attempt = cell_attempt(cell);
 	message->state = cell->state;
+	if (cell_is_blocked(cell)) {
+		message->state = BERTH__V1__TRIAL_STATE__TRIAL_BUDGET_BLOCKED;
+		berth_proto_set_string(&message->blocked_reason, cell->job->blocked_reason);
+	}
 	message->started_at_ns = cell->assigned_at_ns;
 	berth_proto_set_string(&message->agent_host, cell->last_agent ? cell->last_agent->name : NULL);
 	berth_proto_set_string(&message->phase, cell->phase);

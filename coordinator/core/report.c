@@ -19,6 +19,7 @@ static void skip(const struct decision *decision, const char *reason)
 
 void move_lease(const struct decision *decision, const struct lease *lease, const Berth__V1__LeaseMove *move)
 {
+	Berth__V1__LeaseState from = lease->record->state;
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_LEASE_MOVED);
 	Berth__Store__V1__LeaseMoved *moved = berth_alloc(sizeof *moved);
 	berth__store__v1__lease_moved__init(moved);
@@ -31,6 +32,9 @@ void move_lease(const struct decision *decision, const struct lease *lease, cons
 	berth_proto_set_string(&moved->failure, move->failure);
 	event->lease_moved = moved;
 	emit(decision, event);
+	if (move->state == BERTH__V1__LEASE_STATE__LEASE_RETIRED) {
+		end_reservation(decision, lease, move, from);
+	}
 	if (lease->job->state == BERTH__V1__JOB_STATE__JOB_CANCELLING) {
 		end_job_if_over(decision, lease->job);
 	}
@@ -38,6 +42,9 @@ void move_lease(const struct decision *decision, const struct lease *lease, cons
 
 static void report_lease(const struct decision *decision, const Berth__V1__LeaseMove *move)
 {
+	if (move->state == BERTH__V1__LEASE_STATE__LEASE_RETIRED && appeal_forfeit(decision, move)) {
+		return;
+	}
 	const struct lease *lease = core_lease(decision->core, move->lease_id);
 	if (!lease) {
 		skip(decision, "no such lease");

@@ -11,7 +11,7 @@
 typedef Berth__Store__V1__Event event_t;
 
 // --- records ---
-static struct row *add(struct rows *rows, char *key)
+struct row *rows_add(struct rows *rows, char *key)
 {
 	if (rows->count == rows->capacity) {
 		rows->capacity = rows->capacity ? 2 * rows->capacity : 16;
@@ -45,7 +45,7 @@ static void add_coordinator(struct rows *rows, const struct berth_core *core)
 	row.incarnation_number = core->incarnation_number;
 	row.incarnation_nonce =
 		(ProtobufCBinaryData){sizeof core->incarnation_nonce, (uint8_t *)core->incarnation_nonce};
-	berth_proto_pack(&row, &add(rows, berth_strdup("coordinator"))->value);
+	berth_proto_pack(&row, &rows_add(rows, berth_strdup("coordinator"))->value);
 }
 
 static void add_agent(struct rows *rows, const struct agent *agent)
@@ -68,7 +68,7 @@ static void add_agent(struct rows *rows, const struct agent *agent)
 		applied->applied_through = boot->applied_through;
 		berth_proto_append(&row->n_boots, &row->boots, applied);
 	}
-	berth_proto_pack(row, &add(rows, berth_format("agent/%s", agent->name))->value);
+	berth_proto_pack(row, &rows_add(rows, berth_format("agent/%s", agent->name))->value);
 	berth_proto_free(row);
 }
 
@@ -77,7 +77,9 @@ static void add_person(struct rows *rows, const struct person *person)
 	Berth__Store__V1__PersonRow row = BERTH__STORE__V1__PERSON_ROW__INIT;
 	row.name = (char *)person->name;
 	row.certificate_sha256 = (char *)person->certificate_sha256;
-	berth_proto_pack(&row, &add(rows, berth_format("person/%s", person->name))->value);
+	row.signing_key_id = (char *)person->signing_key_id;
+	row.signing_key_der = (ProtobufCBinaryData){person->signing_key_size, person->signing_key_der};
+	berth_proto_pack(&row, &rows_add(rows, berth_format("person/%s", person->name))->value);
 }
 
 static void add_job(struct rows *rows, const struct job *job)
@@ -102,7 +104,8 @@ static void add_job(struct rows *rows, const struct job *job)
 	row.counts = (uint32_t *)job->counts;
 	row.n_counts = BERTH_COUNT(job->counts);
 	row.sealed_at = job->sealed_at;
-	berth_proto_pack(&row, &add(rows, berth_format("job/%s", job->id))->value);
+	row.forfeits = job->forfeits;
+	berth_proto_pack(&row, &rows_add(rows, berth_format("job/%s", job->id))->value);
 }
 
 Berth__Store__V1__TrialRow *rows_trial(const struct cell *cell)
@@ -135,13 +138,13 @@ Berth__Store__V1__TrialRow *rows_trial(const struct cell *cell)
 static void add_trial(struct rows *rows, const struct cell *cell)
 {
 	BERTH_AUTO(berth_proto_cleanup) Berth__Store__V1__TrialRow *row = rows_trial(cell);
-	berth_proto_pack(row, &add(rows, berth_format("trial/%s/%08x", cell->job->id, cell->index))->value);
+	berth_proto_pack(row, &rows_add(rows, berth_format("trial/%s/%08x", cell->job->id, cell->index))->value);
 }
 
 static void add_lease(struct rows *rows, const struct lease *lease)
 {
-	berth_proto_pack(
-		lease->record, &add(rows, berth_format("lease/%s/%s", lease->job->id, lease->record->lease_id))->value);
+	berth_proto_pack(lease->record,
+		&rows_add(rows, berth_format("lease/%s/%s", lease->job->id, lease->record->lease_id))->value);
 }
 
 static void add_object(struct rows *rows, struct row_ref ref)
@@ -161,6 +164,9 @@ static void add_object(struct rows *rows, struct row_ref ref)
 		break;
 	case ROW_LEASE:
 		add_lease(rows, ref.object);
+		break;
+	case ROW_MONEY:
+		money_rows_add(rows, ref.object);
 		break;
 	}
 }
@@ -191,6 +197,7 @@ void rows_all(const struct berth_core *core, struct rows *rows)
 			add_lease(rows, lease);
 		}
 	}
+	money_rows_all(core, rows);
 }
 
 // --- what changed ---
@@ -205,6 +212,8 @@ static struct recorded *recorded_of(struct row_ref ref)
 		return &((struct job *)ref.object)->recorded;
 	case ROW_TRIAL:
 		return &((struct cell *)ref.object)->recorded;
+	case ROW_MONEY:
+		return &((struct money_row *)ref.object)->recorded;
 	default:
 		return &((struct lease *)ref.object)->recorded;
 	}
@@ -289,11 +298,18 @@ static void touch_enrolled(struct berth_core *core, const Berth__Store__V1__Agen
 	rows_touch(core, ROW_PERSON, person);
 }
 
+// Its forfeits are counted.
+static void touch_payer(struct berth_core *core, const Berth__V1__Reservation *row)
+{
+	rows_touch(core, ROW_JOB, row ? core_job(core, row->job_id) : NULL);
+}
+
 void rows_touch_event(struct berth_core *core, const event_t *event)
 {
 	if (event->origin) {
 		rows_touch(core, ROW_AGENT, core_agent(core, event->origin->agent));
 	}
+	money_rows_touch(core, event);
 	switch (event->body_case) {
 	case BERTH__STORE__V1__EVENT__BODY_AGENT_ENROLLED:
 		touch_enrolled(core, event->agent_enrolled);
@@ -321,6 +337,12 @@ void rows_touch_event(struct berth_core *core, const event_t *event)
 		break;
 	case BERTH__STORE__V1__EVENT__BODY_LEASE_MOVED:
 		touch_lease(core, event->lease_moved->lease_id);
+		break;
+	case BERTH__STORE__V1__EVENT__BODY_BUDGET_ENDED:
+		touch_payer(core, berth_budgets_reservation(core->budgets, event->budget_ended->reservation_id));
+		break;
+	case BERTH__STORE__V1__EVENT__BODY_BUDGET_APPEALED:
+		touch_payer(core, event->budget_appealed->forfeited);
 		break;
 	default:
 		break;
@@ -423,8 +445,11 @@ static void forget_jobs(struct berth_core *core)
 void berth_core_checkpoint_end(struct berth_core *core)
 {
 	for (size_t i = 0; i < core->writing.count; i++) {
-		if (core->writing.items[i].kind == ROW_LEASE) {
-			forget_lease(core, core->writing.items[i].object);
+		struct row_ref ref = core->writing.items[i];
+		if (ref.kind == ROW_LEASE) {
+			forget_lease(core, ref.object);
+		} else if (ref.kind == ROW_MONEY) {
+			money_rows_forget(core, ref.object);
 		}
 	}
 	forget_jobs(core);
@@ -438,5 +463,6 @@ void rows_free(struct berth_core *core)
 	free(core->changed.items);
 	free(core->writing.items);
 	rows_clear(&core->early);
+	money_rows_free(core);
 	free(core->sealed);
 }

@@ -110,6 +110,9 @@ static bool take_person(void *context, const char *key, unsigned slot, const voi
 	struct person *person = berth_alloc(sizeof *person);
 	snprintf(person->name, sizeof person->name, "%s", row->name);
 	snprintf(person->certificate_sha256, sizeof person->certificate_sha256, "%s", row->certificate_sha256);
+	snprintf(person->signing_key_id, sizeof person->signing_key_id, "%s", row->signing_key_id);
+	person->signing_key_der = berth_memdup(row->signing_key_der.data, row->signing_key_der.len);
+	person->signing_key_size = row->signing_key_der.len;
 	person->recorded.slot = (uint8_t)slot;
 	HASH_ADD_STR(loading->core->people, name, person);
 	return true;
@@ -148,6 +151,7 @@ static bool take_job(void *context, const char *key, unsigned slot, const void *
 	job->reward_sum = row->reward_sum;
 	memcpy(job->counts, row->counts, sizeof job->counts);
 	job->sealed_at = row->sealed_at;
+	job->forfeits = row->forfeits;
 	job->recorded.slot = (uint8_t)slot;
 	core_add_job(loading->core, job);
 	return true;
@@ -218,6 +222,21 @@ static bool take_lease(void *context, const char *key, unsigned slot, const void
 	return true;
 }
 
+static bool take_money(void *context, const char *key, unsigned slot, const void *value, size_t size)
+{
+	struct loading *loading = context;
+	bool ok = money_rows_load(loading->core, key, slot, value, size, loading->err);
+	loading->failed |= !ok;
+	return ok;
+}
+
+static bool load_reservations(struct loading *loading, const char *job_id)
+{
+	BERTH_AUTO_FREE char *prefix = berth_format("reservation/%s/", job_id);
+	const struct berth_core_records *records = loading->records;
+	return records->scan(records->context, prefix, take_money, loading, loading->err) && !loading->failed;
+}
+
 static void queue_cells(struct job *job)
 {
 	// What was taken back goes first, as when it was.
@@ -249,6 +268,10 @@ static bool load_open_job(struct loading *loading, struct job *job)
 		}
 		if (job->spec->n_agents != job->agents_count || job->spec->n_tasks != job->tasks_count) {
 			return broken(loading, job->id, "a job whose event has another size");
+		}
+		if (!price_job(loading->core, job->spec, &job->prices, loading->err)) {
+			loading->failed = true;
+			return false;
 		}
 	}
 	core_make_cells(job);
@@ -297,7 +320,8 @@ bool berth_core_load(struct berth_core *core, const struct berth_core_records *r
 		const char *prefix;
 		berth_core_record_visit *take;
 	} kinds[] = {{"coordinator", take_coordinator}, {"agent/", take_agent}, {"person/", take_person},
-		{"job/", take_job}};
+		{"job/", take_job}, {"budget/", take_money}, {"budget_sum/", take_money},
+		{"reservation/-/", take_money}};
 	for (size_t i = 0; i < BERTH_COUNT(kinds); i++) {
 		if (!records->scan(records->context, kinds[i].prefix, kinds[i].take, &loading, err) || loading.failed) {
 			return false;
@@ -306,9 +330,12 @@ bool berth_core_load(struct berth_core *core, const struct berth_core_records *r
 	sort_jobs(core);
 	struct job *job;
 	DL_FOREACH (core->jobs, job) {
+		if ((!job->sealed_at || job->forfeits) && !load_reservations(&loading, job->id)) {
+			return false;
+		}
 		if (!job->sealed_at && !load_open_job(&loading, job)) {
 			return false;
 		}
 	}
-	return true;
+	return berth_budgets_loaded(core->budgets, err);
 }

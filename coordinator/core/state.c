@@ -15,6 +15,7 @@ struct berth_core *berth_core_new(const struct berth_core_config *config)
 	snprintf(core->fleet, sizeof core->fleet, "%s", config->fleet);
 	core->config.fleet = core->fleet;
 	core->epoch = 1;
+	core->budgets = berth_budgets_new();
 	return core;
 }
 
@@ -43,6 +44,8 @@ static void free_job(struct job *job)
 	core_forget_cells(job);
 	berth_proto_free(job->spec);
 	free(job->ready.items);
+	free(job->prices);
+	free(job->blocked_reason);
 	free(job->name);
 	free(job->client_key);
 	free(job->submitter);
@@ -84,6 +87,7 @@ void berth_core_free(struct berth_core *core)
 	struct person *person, *next_person;
 	HASH_ITER (hh, core->people, person, next_person) {
 		HASH_DEL(core->people, person);
+		free(person->signing_key_der);
 		free(person);
 	}
 	struct lease *lease, *next_lease;
@@ -93,6 +97,7 @@ void berth_core_free(struct berth_core *core)
 		free(lease);
 	}
 	rows_free(core);
+	berth_budgets_free(core->budgets);
 	free(core);
 }
 
@@ -149,18 +154,25 @@ uint32_t cell_attempt(const struct cell *cell)
 	return cell->index / cell->job->agents_count / cell->job->tasks_count;
 }
 
+uint32_t spec_cpus(const Berth__V1__JobSpec *spec, const Berth__V1__Task *task)
+{
+	uint32_t cpus = spec->override_cpus > 0 ? (uint32_t)spec->override_cpus : task->cpus;
+	return cpus ? cpus : 1; // a task that declares nothing takes its share of one
+}
+
+uint64_t spec_memory_mb(const Berth__V1__JobSpec *spec, const Berth__V1__Task *task)
+{
+	return spec->override_memory_mb > 0 ? (uint64_t)spec->override_memory_mb : task->memory_mb;
+}
+
 uint32_t cell_cpus(const struct cell *cell)
 {
-	const Berth__V1__JobSpec *spec = cell->job->spec;
-	uint32_t cpus = spec->override_cpus > 0 ? (uint32_t)spec->override_cpus : spec->tasks[cell_task(cell)]->cpus;
-	return cpus ? cpus : 1; // a task that declares nothing takes its share of one
+	return spec_cpus(cell->job->spec, cell->job->spec->tasks[cell_task(cell)]);
 }
 
 uint64_t cell_memory_mb(const struct cell *cell)
 {
-	const Berth__V1__JobSpec *spec = cell->job->spec;
-	return spec->override_memory_mb > 0 ? (uint64_t)spec->override_memory_mb
-	                                    : spec->tasks[cell_task(cell)]->memory_mb;
+	return spec_memory_mb(cell->job->spec, cell->job->spec->tasks[cell_task(cell)]);
 }
 
 bool cell_is_over(const struct cell *cell)

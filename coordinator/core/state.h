@@ -7,6 +7,8 @@
 #include <utlist.h>
 
 #include "common/base/buf.h"
+#include "coordinator/budget/budget.h"
+#include "coordinator/budget/resource_class.h"
 #include "coordinator/core/core.h"
 
 #define BERTH_NAME_SIZE        64
@@ -24,7 +26,7 @@ struct recorded {
 	uint8_t slot;
 };
 
-enum row_kind { ROW_AGENT, ROW_PERSON, ROW_JOB, ROW_TRIAL, ROW_LEASE };
+enum row_kind { ROW_AGENT, ROW_PERSON, ROW_JOB, ROW_TRIAL, ROW_LEASE, ROW_MONEY };
 
 struct row_ref {
 	enum row_kind kind;
@@ -104,8 +106,13 @@ struct job {
 	uint32_t open_leases;
 	uint32_t *agent_running; // by agent config
 	uint32_t running_cpus;
+	uint32_t forfeits; // of its reservations: each may be appealed
+	int64_t *prices;   // by task, then agent: what one run holds at most; NULL: it names no budget, or has ended
 	struct queue ready;
-	struct cell *delayed;    // queued with a time to wait for; volatile, as is the order of what waits
+	struct cell *delayed; // queued with a time to wait for; volatile, as is the order of what waits
+	// volatile: from this price on its budget had no room for a run, and why; INT64_MAX and NULL: none was refused
+	int64_t unpayable_nano_usd;
+	char *blocked_reason;
 	struct job *prev, *next; // oldest first
 	UT_hash_handle by_id, by_key;
 	char *key; // submitter, NUL, client key: of by_key
@@ -120,6 +127,7 @@ struct lease {
 	struct lease *next_of_cell;
 	struct lease *prev, *next; // in agent->fresh while CREATING
 	// volatile
+	int64_t begun_boot_ns;            // 0: in an earlier life of the coordinator
 	uint64_t idle_session, idle_beat; // the heartbeat from which on its agent was told of nothing that could use it
 	UT_hash_handle hh;
 };
@@ -160,8 +168,18 @@ struct agent {
 struct person {                         // an enrolled user or operator
 	char name[2 * BERTH_NAME_SIZE]; // "role/name"
 	char certificate_sha256[BERTH_DIGEST_HEX_SIZE];
+	char signing_key_id[BERTH_DIGEST_HEX_SIZE]; // empty: none
+	uint8_t *signing_key_der;
+	size_t signing_key_size;
 	struct recorded recorded;
 	UT_hash_handle hh;
+};
+
+struct money_row { // of a row of the budgets that is in memory
+	const struct berth_budgets *budgets;
+	struct recorded recorded;
+	UT_hash_handle hh;
+	char key[];
 };
 
 struct berth_core {
@@ -175,6 +193,9 @@ struct berth_core {
 	struct agent *agents;
 	struct person *people;
 	struct lease *leases;
+	struct berth_budgets *budgets;
+	struct money_row *money; // by key
+	uint32_t blocked_jobs;   // that were refused money; volatile
 	// records
 	uint32_t epoch;          // of checkpoints, from 1
 	struct row_refs changed; // since the last checkpoint began
@@ -211,6 +232,8 @@ void core_add_lease(struct berth_core *core, struct lease *lease);
 uint32_t cell_task(const struct cell *cell);
 uint32_t cell_agent(const struct cell *cell);
 uint32_t cell_attempt(const struct cell *cell);
+uint32_t spec_cpus(const Berth__V1__JobSpec *spec, const Berth__V1__Task *task);
+uint64_t spec_memory_mb(const Berth__V1__JobSpec *spec, const Berth__V1__Task *task);
 uint32_t cell_cpus(const struct cell *cell);
 uint64_t cell_memory_mb(const struct cell *cell);
 bool cell_is_over(const struct cell *cell);
@@ -229,6 +252,17 @@ void rows_touch_event(struct berth_core *core, const Berth__Store__V1__Event *ev
 void rows_all(const struct berth_core *core, struct rows *rows);
 void rows_clear(struct rows *rows);
 void rows_free(struct berth_core *core);
+
+// money_rows.c: rows of the budgets. What is open or forfeited is part of the state; other ended reservations are
+// records.
+void money_rows_all(const struct berth_core *core, struct rows *rows);
+void money_rows_touch(struct berth_core *core, const Berth__Store__V1__Event *event);
+void money_rows_add(struct rows *rows, const struct money_row *money);
+void money_rows_forget(struct berth_core *core, struct money_row *money); // if it may leave memory
+bool money_rows_load(struct berth_core *core, const char *key, unsigned slot, const void *value, size_t size,
+	struct berth_error *err);
+void money_rows_free(struct berth_core *core);
+struct row *rows_add(struct rows *rows, char *key);                             // takes the key
 Berth__Store__V1__TrialRow *rows_trial(const struct cell *cell);                // the caller frees
 void rows_take_trial(struct cell *cell, const Berth__Store__V1__TrialRow *row); // all but its agent
 
@@ -251,6 +285,7 @@ struct berth_effect *effect(const struct decision *decision, enum berth_effect_k
 struct berth_effect *effect_cell(const struct decision *decision, enum berth_effect_kind kind, const struct cell *cell);
 struct berth_effect *effect_agent(
 	const struct decision *decision, enum berth_effect_kind kind, const struct agent *agent);
+void effect_budget(const struct decision *decision, const char *name);
 void refuse(const struct decision *decision, enum berth_error_code code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -265,6 +300,47 @@ void decide_submit(const struct decision *decision);
 void decide_cancel(const struct decision *decision);
 void decide_tick(const struct decision *decision);
 void decide_place(const struct decision *decision);
+void decide_create_budget(const struct decision *decision);
+void decide_amend_budget(const struct decision *decision);
+
+// price.c: which leases a run of a trial needs, and what they hold at most
+#define RUN_LEASES_MAX 2
+struct run_lease {
+	Berth__V1__LeaseRole role;
+	char meter_id[BERTH_METER_ID_SIZE]; // empty: it is not paid for
+};
+struct run_plan {
+	size_t count;
+	struct run_lease leases[RUN_LEASES_MAX];
+	int64_t price_nano_usd;
+};
+// BUDGET or INVALID when the budget that the spec names can't price it.
+bool price_run(const struct berth_core *core, const Berth__V1__JobSpec *spec, uint32_t task, uint32_t agent,
+	struct run_plan *plan, struct berth_error *err);
+struct run_plan plan_of(const struct berth_core *core, const struct cell *cell);
+// Of every task and agent; NULL without a budget. The caller frees.
+bool price_job(
+	const struct berth_core *core, const Berth__V1__JobSpec *spec, int64_t **prices, struct berth_error *err);
+// Whether a job may be taken on the budget that it names, or without one; and its quote.
+bool may_be_paid(const struct berth_core *core, const Berth__V1__JobSpec *spec, const char *user,
+	int64_t *quote_nano_usd, struct berth_error *err);
+int64_t cell_price(const struct cell *cell);
+bool cell_is_blocked(const struct cell *cell); // it waits for money
+uint32_t job_blocked(const struct job *job);   // how many
+
+// pay.c: reservations of leases, from the assignment to the end
+void limit_job(const struct decision *decision, const struct job *job, int64_t quote_nano_usd);
+// Adds a reservation for each paid lease of the event, or says why not.
+bool reserve_run(const struct decision *decision, const struct cell *cell, const struct run_plan *plan,
+	Berth__Store__V1__TrialAssigned *assigned, struct berth_budget_refusal *refusal);
+void refuse_run(const struct decision *decision, struct cell *cell, const struct berth_budget_refusal *refusal);
+// After the lease was retired by this move.
+void end_reservation(const struct decision *decision, const struct lease *lease, const Berth__V1__LeaseMove *move,
+	Berth__V1__LeaseState from);
+// True when the move is about a forfeited reservation and was decided as its appeal.
+bool appeal_forfeit(const struct decision *decision, const Berth__V1__LeaseMove *move);
+void unblock_jobs(struct berth_core *core, const char *budget); // money of it may have come back
+void forget_blocked(struct berth_core *core, struct job *job);
 
 // shared by them
 bool agent_is_open(const struct berth_core *core, const struct agent *agent, struct berth_core_now now);

@@ -16,6 +16,79 @@ Berth__V1__BudgetPolicy *world_policy(const char *json)
 	return policy;
 }
 
+// --- what berth_budgets_keys tells of an event must be all that it changes ---
+
+#define CHECKED_EVENTS_MAX 300
+
+struct seen {
+	char *key;
+	struct berth_digest digest;
+	bool told; // before the event, or after it
+};
+
+struct seen_rows {
+	struct seen *items;
+	size_t count;
+};
+
+static struct seen *find_seen(struct seen_rows *rows, const char *key)
+{
+	for (size_t i = 0; i < rows->count; i++) {
+		if (strcmp(rows->items[i].key, key) == 0) {
+			return &rows->items[i];
+		}
+	}
+	return NULL;
+}
+
+static void see_row(void *context, const char *key, const struct berth_buf *value)
+{
+	struct seen_rows *rows = context;
+	rows->items = berth_realloc_array(rows->items, rows->count + 1, sizeof *rows->items);
+	rows->items[rows->count++] =
+		(struct seen){.key = berth_strdup(key), .digest = berth_sha256(value->data, value->size)};
+}
+
+static void see_told(void *context, const char *key)
+{
+	struct seen *seen = find_seen(context, key);
+	if (seen) {
+		seen->told = true;
+	}
+}
+
+static void look(const struct world *world, const Berth__Store__V1__Event *event, struct seen_rows *rows)
+{
+	berth_budgets_rows(world->budgets, see_row, rows);
+	berth_budgets_keys(world->budgets, event, see_told, rows);
+	for (size_t i = 0; i < rows->count; i++) {
+		BERTH_AUTO(berth_buf_free) struct berth_buf value = {0};
+		assert_true(berth_budgets_row(world->budgets, rows->items[i].key, &value));
+		struct berth_digest digest = berth_sha256(value.data, value.size);
+		assert_true(berth_digest_equal(&digest, &rows->items[i].digest));
+	}
+}
+
+static void compare_and_free(struct seen_rows *before, struct seen_rows *after)
+{
+	for (size_t i = 0; i < after->count; i++) {
+		struct seen *row = &after->items[i], *old = find_seen(before, row->key);
+		bool changed = !old || !berth_digest_equal(&old->digest, &row->digest);
+		if (changed && !(row->told && (!old || old->told))) {
+			fail_msg("%s changed and was not told", row->key);
+		}
+	}
+	for (struct seen_rows *rows = before;; rows = after) {
+		for (size_t i = 0; i < rows->count; i++) {
+			free(rows->items[i].key);
+		}
+		free(rows->items);
+		if (rows == after) {
+			return;
+		}
+	}
+}
+
 void world_log(struct world *world, Berth__Store__V1__Event__BodyCase body, void *message)
 {
 	Berth__Store__V1__Event *event = berth_alloc(sizeof *event);
@@ -25,7 +98,16 @@ void world_log(struct world *world, Berth__Store__V1__Event__BodyCase body, void
 	event->body_case = body;
 	event->budget_opened = message; // every body is one pointer of the same union
 	struct berth_error err = {0};
+	struct seen_rows before = {0}, after = {0};
+	bool checked = world->count < CHECKED_EVENTS_MAX;
+	if (checked) {
+		look(world, event, &before);
+	}
 	assert_ok(berth_budgets_apply(world->budgets, event, &err), err);
+	if (checked) {
+		look(world, event, &after);
+		compare_and_free(&before, &after);
+	}
 	if (world->count == world->capacity) {
 		world->capacity = world->capacity ? 2 * world->capacity : 16;
 		world->events = berth_realloc_array(world->events, world->capacity, sizeof *world->events);

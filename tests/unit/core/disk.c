@@ -161,6 +161,11 @@ const void *test_disk_record(const struct test_disk *disk, const char *key, size
 	return record ? record->value.data : NULL;
 }
 
+uint64_t test_disk_last(const struct test_disk *disk)
+{
+	return disk->log_count;
+}
+
 uint64_t test_disk_marker(const struct test_disk *disk)
 {
 	return disk->marker;

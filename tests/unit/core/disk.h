@@ -15,4 +15,5 @@ void test_disk_write(struct test_disk *disk, struct berth_core *core, size_t mos
 struct berth_core *test_disk_recover(struct test_disk *disk, const struct berth_core_config *config);
 // A record of the newest whole checkpoint, NULL without one.
 const void *test_disk_record(const struct test_disk *disk, const char *key, size_t *size);
+uint64_t test_disk_last(const struct test_disk *disk); // event of the log
 uint64_t test_disk_marker(const struct test_disk *disk);

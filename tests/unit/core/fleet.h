@@ -14,6 +14,9 @@ struct test_fleet {
 	struct berth_outcome outcome; // of the newest command
 	uint64_t sessions, ids, beats;
 	uint64_t outbox_first; // of the next heartbeats
+	int64_t elapsed_ns;    // of the next lease moves
+	uint32_t memory_mb;    // of the next jobs' tasks; 0: 512
+	bool quick;            // states are not compared until it is false again
 };
 
 struct test_fleet *test_fleet_new(int64_t hold_ms);
@@ -35,6 +38,18 @@ void test_beat(struct test_fleet *fleet, const char *agent, uint64_t session, co
 // A job of `tasks` one-CPU tasks and one agent config; its id.
 const char *test_submit(struct test_fleet *fleet, const char *key, uint32_t tasks, uint32_t attempts);
 const char *test_submit_retrying(struct test_fleet *fleet, const char *key, uint32_t max_retries);
+
+// A budget that rates local task environments of one CPU and 512 MB at 10 nano-USD a second, in quanta of 60 s, and
+// TEST_PRICE is what one run of a trial of test_submit_paid holds.
+#define TEST_PRICE INT64_C(45000)
+void test_open_budget(struct test_fleet *fleet, const char *name, int64_t hard, int64_t phase, const char *more);
+void test_amend_budget(struct test_fleet *fleet, const char *name, uint64_t number, int64_t hard, int64_t phase);
+const char *test_submit_paid(struct test_fleet *fleet, const char *key, uint32_t tasks, const char *budget);
+// As if the provider had confirmed that this open reservation cost more than it holds.
+void test_breach(struct test_fleet *fleet, const char *budget, const char *reservation_id);
+Berth__V1__BudgetTotals test_totals(const struct test_fleet *fleet, const char *budget);
+// NULL when it has left memory; the caller frees.
+Berth__V1__Reservation *test_reservation(const struct test_fleet *fleet, const char *budget, const char *id);
 
 Berth__V1__TrialKey test_key(const char *job, uint32_t index, uint32_t generation);
 // The lease id of a trial's newest assignment.

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "agent/session/store.h"
+#include "common/base/cancel.h"
+#include "common/base/clock.h"
 #include "common/base/mem.h"
 #include "common/codec/proto.h"
 #include "tests/support/test.h"
@@ -113,6 +115,59 @@ static void a_cleanup_that_fails_again_in_the_same_way_is_reported_once(void **s
 	assert_int_equal(atomic_load(&seen.count), 2);
 }
 
+struct told {
+	int64_t proved_ns, retired_ns;
+};
+
+static void remember_elapsed(void *context, const Berth__V1__Report *report)
+{
+	struct told *told = context;
+	if (report->lease->state == BERTH__V1__LEASE_STATE__LEASE_KILL_PROVED) {
+		told->proved_ns = report->lease->elapsed_ns;
+	} else if (report->lease->state == BERTH__V1__LEASE_STATE__LEASE_RETIRED) {
+		told->retired_ns = report->lease->elapsed_ns;
+	} else {
+		assert_int_equal(report->lease->elapsed_ns, 0);
+	}
+}
+
+static struct agent_store *open_told(const char *folder, struct told *told)
+{
+	struct agent_store_options options = {.folder = folder, .committed = remember_elapsed, .context = told};
+	struct berth_error err;
+	struct agent_store *store = agent_store_open(&options, &err);
+	assert_ok(store != NULL, err);
+	return store;
+}
+
+static void a_lease_is_timed_from_its_dispatch_to_the_proof_by_the_life_that_saw_both(void **state)
+{
+	(void)state;
+	BERTH_AUTO_FREE char *folder = berth_test_folder();
+	struct told told = {0};
+	struct agent_store *store = open_told(folder, &told);
+	hold(store, "lease-a");
+	hold(store, "lease-b");
+	int64_t before_ns = berth_boot_ns();
+	move(store, "lease-a", BERTH__V1__LEASE_STATE__LEASE_DISPATCHING, "");
+	move(store, "lease-b", BERTH__V1__LEASE_STATE__LEASE_DISPATCHING, "");
+	berth_sleep_ms(20, berth_within_ms(1000, NULL), NULL);
+	move(store, "lease-a", BERTH__V1__LEASE_STATE__LEASE_KILL_PROVED, "");
+	int64_t after_ns = berth_boot_ns();
+	berth_sleep_ms(20, berth_within_ms(1000, NULL), NULL);
+	move(store, "lease-a", BERTH__V1__LEASE_STATE__LEASE_RETIRED, "");
+	agent_store_close(store);
+	assert_in_range(told.proved_ns, 20 * BERTH_NS_PER_MS, after_ns - before_ns);
+	assert_int_equal(told.retired_ns, told.proved_ns);
+	told.proved_ns = told.retired_ns = -1;
+	store = open_told(folder, &told);
+	move(store, "lease-b", BERTH__V1__LEASE_STATE__LEASE_KILL_PROVED, "");
+	move(store, "lease-b", BERTH__V1__LEASE_STATE__LEASE_RETIRED, "");
+	agent_store_close(store);
+	assert_int_equal(told.proved_ns, 0);
+	assert_int_equal(told.retired_ns, 0);
+}
+
 struct many {
 	struct agent_store *store;
 	char lease_id[32];
@@ -190,6 +245,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_held_lease_survives_with_its_newest_state_and_a_retired_one_is_forgotten),
 	cmocka_unit_test(a_running_trials_lease_is_not_loose_until_it_is_released),
 	cmocka_unit_test(a_cleanup_that_fails_again_in_the_same_way_is_reported_once),
+	cmocka_unit_test(a_lease_is_timed_from_its_dispatch_to_the_proof_by_the_life_that_saw_both),
 	cmocka_unit_test(reports_of_many_threads_have_no_gap_and_older_lives_come_first),
 };
 BERTH_TEST_MAIN(tests)

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records of the budgets: the rows of coordinator/budget under their keys, but a reservation under its job's, so that a
+// start reads those of the jobs that it keeps in memory and no others.
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "common/codec/proto.h"
+#include "coordinator/core/state.h"
+
+#define RESERVATION "reservation/"
+#define NO_JOB      "-"
+
+static const Berth__V1__Reservation *reservation_of(const struct berth_budgets *budgets, const char *key)
+{
+	bool is_one = strncmp(key, RESERVATION, strlen(RESERVATION)) == 0;
+	return is_one ? berth_budgets_reservation(budgets, key + strlen(RESERVATION)) : NULL;
+}
+
+// An open one is money that is held, a forfeited one may be appealed. Any other end is final.
+static bool is_final(const Berth__V1__Reservation *row)
+{
+	return row->state != BERTH__V1__RESERVATION_STATE__RESERVED &&
+	       row->state != BERTH__V1__RESERVATION_STATE__FORFEITED;
+}
+
+static char *record_key(const char *key, const Berth__V1__Reservation *row)
+{
+	return row ? berth_format(RESERVATION "%s/%s", row->job_id[0] ? row->job_id : NO_JOB, row->reservation_id)
+	           : berth_strdup(key);
+}
+
+void money_rows_add(struct rows *rows, const struct money_row *money)
+{
+	struct row *row = rows_add(rows, record_key(money->key, reservation_of(money->budgets, money->key)));
+	berth_budgets_row(money->budgets, money->key, &row->value);
+}
+
+struct all {
+	const struct berth_core *core;
+	struct rows *rows;
+};
+
+static void add_current(void *context, const char *key, const struct berth_buf *value)
+{
+	const struct all *all = context;
+	const Berth__V1__Reservation *row = reservation_of(all->core->budgets, key);
+	if (!row || !is_final(row)) {
+		berth_buf_add(&rows_add(all->rows, record_key(key, row))->value, value->data, value->size);
+	}
+}
+
+void money_rows_all(const struct berth_core *core, struct rows *rows)
+{
+	struct all all = {core, rows};
+	berth_budgets_rows(core->budgets, add_current, &all);
+}
+
+static struct money_row *find(const struct berth_core *core, const char *key)
+{
+	struct money_row *money = NULL;
+	HASH_FIND_STR(core->money, key, money);
+	return money;
+}
+
+static struct money_row *make(struct berth_core *core, const char *key)
+{
+	struct money_row *money = berth_alloc(sizeof *money + strlen(key) + 1);
+	money->budgets = core->budgets;
+	memcpy(money->key, key, strlen(key) + 1);
+	HASH_ADD_STR(core->money, key, money);
+	return money;
+}
+
+static void touch(void *context, const char *key)
+{
+	struct berth_core *core = context;
+	struct money_row *money = find(core, key);
+	// Before the event that makes it there is no row to keep.
+	if (!money && berth_budgets_row(core->budgets, key, NULL)) {
+		money = make(core, key);
+	}
+	rows_touch(core, ROW_MONEY, money);
+}
+
+void money_rows_touch(struct berth_core *core, const Berth__Store__V1__Event *event)
+{
+	berth_budgets_keys(core->budgets, event, touch, core);
+}
+
+void money_rows_forget(struct berth_core *core, struct money_row *money)
+{
+	const Berth__V1__Reservation *row = reservation_of(core->budgets, money->key);
+	if (money->recorded.changed_in || !row || !is_final(row)) {
+		return;
+	}
+	berth_proto_free(berth_budgets_forget(core->budgets, row->reservation_id));
+	HASH_DEL(core->money, money);
+	free(money);
+}
+
+bool money_rows_load(struct berth_core *core, const char *key, unsigned slot, const void *value, size_t size,
+	struct berth_error *err)
+{
+	const char *id = strrchr(key, '/') + 1;
+	BERTH_AUTO_FREE char *row_key = strncmp(key, RESERVATION, strlen(RESERVATION)) == 0
+	                                        ? berth_format(RESERVATION "%s", id)
+	                                        : berth_strdup(key);
+	if (!berth_budgets_load(core->budgets, row_key, value, size, err)) {
+		return false;
+	}
+	const Berth__V1__Reservation *row = reservation_of(core->budgets, row_key);
+	if (row && is_final(row)) {
+		berth_proto_free(berth_budgets_forget(core->budgets, id));
+		return true;
+	}
+	make(core, row_key)->recorded.slot = (uint8_t)slot;
+	return true;
+}
+
+void money_rows_free(struct berth_core *core)
+{
+	struct money_row *money, *next;
+	HASH_ITER (hh, core->money, money, next) {
+		HASH_DEL(core->money, money);
+		free(money);
+	}
+}
