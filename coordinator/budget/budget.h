@@ -25,6 +25,7 @@
 #define BERTH_RESERVE_BATCH_MAX   16
 #define BERTH_BUDGET_REASON_MAX   500
 #define BERTH_BUDGET_SUB_MAX      64 // sub-limits in one amendment
+#define BERTH_AMENDMENT_TYPE      "application/vnd.berth.budget-amendment+json"
 #define BERTH_BUDGET_SKEW_SECONDS 30 // an agent's duration may pass the coordinator's by so much
 
 // reason, error code, whether a trial waits for it (`budget_blocked`) until money comes back or limits are amended
@@ -74,8 +75,8 @@ bool berth_budget_decide_open(const struct berth_budgets *budgets, const Berth__
 // enrolled key request->key_id of an operator. Below exposure only stops new grants.
 bool berth_budget_decide_amend(const struct berth_budgets *budgets, const Berth__V1__AmendBudgetRequest *request,
 	bool signature_ok, Berth__Store__V1__BudgetAmended **event, struct berth_budget_refusal *refusal);
-// What an operator signs: "berth-budget-amendment-v1", a NUL, and canonical JSON that binds the policy's digest, the
-// number and all that changes. INVALID for texts that are no UTF-8.
+// What an operator signs, as berth_sign's BERTH_AMENDMENT_TYPE: "berth-budget-amendment-v1", a NUL, and canonical JSON
+// that binds the policy's digest, the number and all that changes. INVALID for texts that are no UTF-8.
 bool berth_budget_amendment_text(const char *policy_digest, const Berth__V1__AmendBudgetRequest *request,
 	struct berth_buf *out, struct berth_error *err);
 

@@ -86,7 +86,7 @@ int cli_agent_enroll(struct cli *cli, struct berth_error *err)
 		return CLI_FAILED;
 	}
 	if (!cli_args_integer(&cli->args, CLI_FLAG_DAYS, 1, DAYS_MAX, &days, err) ||
-		!make_keys(folder, cli->args.positionals[0], strcmp(role, "agent") == 0, &keys, err)) {
+		!make_keys(folder, cli->args.positionals[0], strcmp(role, "user") != 0, &keys, err)) {
 		return CLI_FAILED;
 	}
 	BERTH_AUTO(berth_proto_cleanup) Berth__V1__EnrollResponse *response = enroll(cli, role, days, &keys, err);

@@ -79,9 +79,10 @@ static bool add_trial(void *context, const Berth__V1__Trial *trial, struct berth
 	struct cli_table *table = context;
 	const Berth__V1__TrialResult *result = trial->result;
 	BERTH_AUTO_FREE char *state = cli_state_text(&berth__v1__trial_state__descriptor, (int)trial->state);
-	const char *why = result && result->exception ? result->exception->type
-	                  : trial->n_notes            ? trial->notes[trial->n_notes - 1]
-	                                              : "-";
+	const char *why = *trial->blocked_reason        ? trial->blocked_reason
+	                  : result && result->exception ? result->exception->type
+	                  : trial->n_notes              ? trial->notes[trial->n_notes - 1]
+	                                                : "-";
 	cli_table_add(table, "%u", trial->key->index);
 	cli_table_add(table, "%s", trial->trial_name);
 	cli_table_add(table, "%s", state);
@@ -125,6 +126,10 @@ static bool show_tables(struct cli *cli, struct cli_link *link, const Berth__V1_
 	cli_table_print(cli, jobs);
 	for (size_t i = 0; i < job->n_open_leases; i++) {
 		fprintf(cli->io->err, "Waits for lease %s\n", job->open_leases[i]);
+	}
+	if (*job->blocked_reason) {
+		BERTH_AUTO_FREE char *reason = cli_text_line(job->blocked_reason);
+		fprintf(cli->io->err, "%u trials wait for money: %s\n", job->counts->budget_blocked, reason);
 	}
 	fputs(cli->output == CLI_OUTPUT_TABLE ? "\n" : "", cli->io->out);
 	cli_table_print(cli, trials);

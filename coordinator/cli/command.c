@@ -30,11 +30,28 @@ const struct cli_command CLI_COMMANDS[] = {
 	{"agent", "list", "", 0, 0, CLI_LINK | CLI_TABLE, "list the fleet's agents", NULL, cli_agent_list},
 	{"agent", "show", "NAME", 1, 1, CLI_LINK | CLI_TABLE, "show one agent and what it runs", NULL, cli_agent_show},
 	{"agent", "enroll", "NAME", 1, 1, CLI_LINK | CLI_ENROLL, "make a key and get a certificate for it",
-		"Writes authority.pem, certificate.pem and key.pem, and for an agent signing.pem. Keys are made\n"
-		"here and do not leave this host. Enrolling a name again replaces its certificate.",
+		"Writes authority.pem, certificate.pem and key.pem, and for an agent or an operator signing.pem. Keys\n"
+		"are made here and do not leave this host. Enrolling a name again replaces its certificate.",
 		cli_agent_enroll},
 	{"lease", "list", "", 0, 0, CLI_LINK | CLI_LEASES | CLI_LIST | CLI_TABLE, "list leases that are not retired",
 		NULL, cli_lease_list},
+	{"budget", "create", "NAME POLICY", 2, 2, CLI_LINK | CLI_TABLE, "open a budget with a policy",
+		"POLICY is a JSON file: limits of the whole and of each phase, rates, meters. It never changes; "
+		"limits\n"
+		"are amended.",
+		cli_budget_create},
+	{"budget", "amend", "NAME", 1, 1, CLI_LINK | CLI_AMEND | CLI_TABLE, "change limits, signed by an operator",
+		"Signs with signing.pem of the credentials folder, which an operator gets by enrolment. A limit below\n"
+		"what is spent only stops new grants.",
+		cli_budget_amend},
+	{"budget", "list", "", 0, 0, CLI_LINK | CLI_TABLE, "list budgets", NULL, cli_budget_list},
+	{"budget", "show", "NAME", 1, 1, CLI_LINK | CLI_TABLE, "show one budget and its phases", NULL, cli_budget_show},
+	{"budget", "watch", "NAME", 1, 1, CLI_LINK | CLI_TABLE, "follow a budget until interrupted",
+		"A line for each change; --output json gives one JSON document a line. Goes on after a restart of the\n"
+		"coordinator.",
+		cli_budget_watch},
+	{"budget", "reservations", "NAME", 1, 1, CLI_LINK | CLI_RESERVATIONS | CLI_LIST | CLI_TABLE,
+		"list what is reserved", NULL, cli_budget_reservations},
 	{"health", NULL, "[SERVICE]", 0, 1, CLI_LINK, "ask whether the coordinator serves",
 		"Exit code 0: it serves, 7: it cannot be reached, 9: it does not serve.", cli_health},
 	{"version", NULL, "", 0, 0, CLI_TABLE, "print the version", NULL, cli_version},

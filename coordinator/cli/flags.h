@@ -15,8 +15,10 @@ enum cli_group {
 	CLI_CANCEL = 1 << 7,
 	CLI_ENROLL = 1 << 8,
 	CLI_LEASES = 1 << 9,
-	CLI_LIST = 1 << 10, // pages
-	CLI_TABLE = 1 << 11 // prints data
+	CLI_LIST = 1 << 10,  // pages
+	CLI_TABLE = 1 << 11, // prints data
+	CLI_AMEND = 1 << 12,
+	CLI_RESERVATIONS = 1 << 13
 };
 
 enum cli_shape { CLI_SWITCH, CLI_ONE, CLI_MANY }; // takes no value, the last one counts, may be repeated
@@ -70,12 +72,18 @@ enum cli_shape { CLI_SWITCH, CLI_ONE, CLI_MANY }; // takes no value, the last on
 	X(PRIORITY, "priority", 0, CLI_ONE, "N", CLI_SUBMIT, "weight of the fair share, 1 to 100 (default 10)")        \
 	X(DETACH, "detach", 0, CLI_SWITCH, 0, CLI_RUN, "print the job's id and return")                                \
 	X(FILE, "file", 0, CLI_ONE, "PATH", CLI_LOGS, "one file of the trial's folder, such as agent/oracle.txt")      \
-	X(REASON, "reason", 0, CLI_ONE, "TEXT", CLI_CANCEL, "why; kept with the job")                                  \
+	X(REASON, "reason", 0, CLI_ONE, "TEXT", CLI_CANCEL | CLI_AMEND, "why; kept with the job or amendment")         \
+	X(HARD_LIMIT, "hard-limit", 0, CLI_ONE, "USD", CLI_AMEND, "of the whole budget")                               \
+	X(PHASE_LIMIT, "phase-limit", 0, CLI_MANY, "PHASE=USD", CLI_AMEND, "of one phase")                             \
+	X(JOB_LIMIT, "job-limit", 0, CLI_MANY, "JOB=USD", CLI_AMEND,                                                   \
+		"of one job, by its whole id; none: the policy's")                                                     \
+	X(USER_LIMIT, "user-limit", 0, CLI_MANY, "USER=USD", CLI_AMEND,                                                \
+		"of one user, as user/NAME; none: the policy's")                                                       \
 	X(ROLE, "role", 0, CLI_ONE, "agent|user|operator", CLI_ENROLL, "what the certificate allows (default agent)")  \
 	X(OUT, "out", 0, CLI_ONE, "FOLDER", CLI_ENROLL, "where the key and certificates go; made if missing")          \
 	X(DAYS, "days", 0, CLI_ONE, "N", CLI_ENROLL, "how long the certificate lasts (default 365)")                   \
 	X(LEASE_JOB, "job", 0, CLI_ONE, "JOB", CLI_LEASES, "only this job's")                                          \
-	X(EVERY, "all", 0, CLI_SWITCH, 0, CLI_LEASES, "retired ones too")                                              \
+	X(EVERY, "all", 0, CLI_SWITCH, 0, CLI_LEASES | CLI_RESERVATIONS, "those that have ended too")                  \
 	X(LIMIT, "limit", 0, CLI_ONE, "N", CLI_LIST, "show at most this many (default 100)")                           \
 	X(COORDINATOR, "coordinator", 0, CLI_ONE, "ADDRESS", CLI_LINK,                                                 \
 		"host:port or unix:PATH (default $BERTH_COORDINATOR, else 127.0.0.1:7311)")                            \

@@ -4,7 +4,7 @@
 #include "common/base/mem.h"
 #include "coordinator/cli/command.h"
 
-#define NAME_WIDTH 16
+#define NAME_WIDTH 20
 #define FLAG_WIDTH 34
 
 static const struct {
@@ -13,7 +13,9 @@ static const struct {
 } SECTIONS[] = {
 	{CLI_JOB, "The job, as `harbor run` names it"},
 	{CLI_SUBMIT, "The job, beyond Harbor"},
-	{CLI_RUN | CLI_RESULTS | CLI_LOGS | CLI_CANCEL | CLI_ENROLL | CLI_LEASES | CLI_LIST, "This command"},
+	{CLI_RUN | CLI_RESULTS | CLI_LOGS | CLI_CANCEL | CLI_ENROLL | CLI_LEASES | CLI_LIST | CLI_AMEND |
+			CLI_RESERVATIONS,
+		"This command"},
 	{CLI_LINK, "The coordinator"},
 	{CLI_TABLE | CLI_ALL, "Output"},
 };

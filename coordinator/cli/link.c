@@ -46,7 +46,7 @@ static bool read_addresses(const struct cli *cli, struct cli_link *link, struct 
 	return true;
 }
 
-static char *credentials_folder(const struct cli *cli)
+char *cli_credentials_folder(const struct cli *cli)
 {
 	const char *folder = flag_or_env(cli, CLI_FLAG_CREDENTIALS, "BERTH_CREDENTIALS");
 	const char *home = cli_env(cli, "HOME");
@@ -92,7 +92,7 @@ static bool make_channels(const struct cli_link *link, struct berth_error *err)
 
 static bool read_credentials(const struct cli *cli, struct cli_channels *channels, struct berth_error *err)
 {
-	BERTH_AUTO_FREE char *folder = credentials_folder(cli);
+	BERTH_AUTO_FREE char *folder = cli_credentials_folder(cli);
 	if (!read_pem(folder, "authority.pem", &channels->authority, err) ||
 		!read_pem(folder, "certificate.pem", &channels->certificate, err) ||
 		!read_pem(folder, "key.pem", &channels->key, err)) {

@@ -38,6 +38,8 @@ enum cli_link_set { CLI_LINK_BERTH, CLI_LINK_HEALTH };
 // and how to come by it.
 bool cli_link_open(struct cli *cli, enum cli_link_set set, struct cli_link *link, struct berth_error *err);
 void cli_link_close(struct cli_link *link); // also as BERTH_AUTO
+// Where this user's keys and certificates are; the caller frees.
+char *cli_credentials_folder(const struct cli *cli);
 
 // One call on the main port. A coordinator that was reached before is waited for; one that never was fails at once
 // with UNAVAILABLE and the fix. The answer is freed with berth_proto_free.

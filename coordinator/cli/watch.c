@@ -22,6 +22,7 @@ struct watch {
 	char *name;
 	struct cli_away away;
 	bool ended, cancelled_here, gave_up;
+	bool blocked; // trials wait for money, and that was told
 };
 
 bool cli_job_has_ended(const Berth__V1__Job *job)
@@ -86,6 +87,14 @@ static void show_job(struct watch *watch, const Berth__V1__Job *job)
 			counts ? counts->scored : 0);
 		fflush(watch->options->out);
 	}
+	bool blocked = *job->blocked_reason;
+	if (blocked && !watch->blocked && watch->options->style != CLI_WATCH_NDJSON) {
+		BERTH_AUTO_FREE char *reason = cli_text_line(job->blocked_reason);
+		end_line(watch);
+		fprintf(watch->cli->io->err, "%u trials wait for money: %s\n",
+			job->counts ? job->counts->budget_blocked : 0, reason);
+	}
+	watch->blocked = blocked;
 	watch->state = job->state;
 	watch->ended = cli_job_has_ended(job);
 }

@@ -80,6 +80,7 @@ static void block(const struct decision *decision, struct cell *cell, const char
 	free(job->blocked_reason);
 	job->blocked_reason = berth_strdup(reason);
 	effect_cell(decision, BERTH_EFFECT_TRIAL_CHANGED, cell);
+	effect_budget(decision, job->spec->budget);
 }
 
 void refuse_run(const struct decision *decision, struct cell *cell, const struct berth_budget_refusal *refusal)

@@ -17,6 +17,7 @@
 
 struct berth_sessions;
 struct berth_watchers;
+struct berth_budget_watchers;
 
 struct berth_daemon {
 	char fleet[64];
@@ -27,6 +28,7 @@ struct berth_daemon {
 	struct berth_blobs *blobs;
 	struct berth_sessions *sessions;
 	struct berth_watchers *watchers;
+	struct berth_budget_watchers *budget_watchers;
 	struct berth_rpc_server *server, *blob_server;
 	// PEM; authority_key NULL: this coordinator enrols nobody
 	char *authority, *authority_key;
@@ -41,6 +43,8 @@ extern const struct berth_rpc_handler berth_fleet_handlers[];
 extern const size_t berth_fleet_handlers_count;
 extern const struct berth_rpc_handler berth_lease_handlers[];
 extern const size_t berth_lease_handlers_count;
+extern const struct berth_rpc_handler berth_budget_handlers[];
+extern const size_t berth_budget_handlers_count;
 extern const struct berth_rpc_handler berth_blob_handlers[];
 extern const size_t berth_blob_handlers_count;
 
@@ -74,6 +78,14 @@ void berth_watch_ended(struct berth_rpc_call *call, bool cancelled, void *contex
 void berth_watch_effect(struct berth_watchers *watchers, const struct berth_effect *effect);
 int64_t berth_watch_settled(struct berth_daemon *daemon, const struct berth_core *core);
 
+// --- watchers of budgets, in the same way ---
+struct berth_budget_watchers *berth_budget_watchers_new(void);
+void berth_budget_watchers_free(struct berth_budget_watchers *watchers);
+void berth_budget_watch_message(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context);
+void berth_budget_watch_ended(struct berth_rpc_call *call, bool cancelled, void *context);
+void berth_budget_watch_effect(struct berth_budget_watchers *watchers, const struct berth_effect *effect);
+int64_t berth_budget_watch_settled(struct berth_daemon *daemon, const struct berth_core *core);
+
 // The result of the trial from its event, without evidence and traceback when `summary`. NULL when it can't be read.
 Berth__V1__TrialResult *berth_read_result(struct berth_daemon *daemon, uint64_t sequence, bool summary);
 // The whole spec of a job from its event; NULL with err when it can't be read.
@@ -92,6 +104,9 @@ bool berth_read_trials(struct berth_daemon *daemon, const char *job_id, const Be
 // all. job_id NULL: of every job.
 bool berth_read_leases(struct berth_daemon *daemon, const char *job_id, const char *after, size_t limit,
 	Berth__V1__Lease **into, size_t *count, struct berth_error *err);
+// The same for reservations of a budget.
+bool berth_read_reservations(struct berth_daemon *daemon, const char *budget, const char *after, size_t limit,
+	Berth__V1__Reservation **into, size_t *count, struct berth_error *err);
 
 // Why the evidence of a result does not hold, NULL when it does. The text is a literal.
 const char *berth_evidence_fault(

@@ -101,20 +101,33 @@ bool berth_read_trials(struct berth_daemon *daemon, const char *job_id, const Be
 	return ok;
 }
 
-// --- leases ---
-struct leases {
-	Berth__V1__Lease **leases; // by id
+// --- pages ---
+struct page {
+	void **items; // by id
 	size_t count, limit;
 	const char *after;
+	const ProtobufCMessageDescriptor *type;
+	const char *(*id_of)(const void *item);
+	const char *budget; // of reservations
 };
 
-// Where the id is, or would be.
-static size_t place_of(const struct leases *leases, const char *id)
+static const char *lease_id(const void *item)
 {
-	size_t low = 0, high = leases->count;
+	return ((const Berth__V1__Lease *)item)->lease_id;
+}
+
+static const char *reservation_id(const void *item)
+{
+	return ((const Berth__V1__Reservation *)item)->reservation_id;
+}
+
+// Where the id is, or would be.
+static size_t place_of(const struct page *page, const char *id)
+{
+	size_t low = 0, high = page->count;
 	while (low < high) {
 		size_t middle = (low + high) / 2;
-		if (strcmp(leases->leases[middle]->lease_id, id) < 0) {
+		if (strcmp(page->id_of(page->items[middle]), id) < 0) {
 			low = middle + 1;
 		} else {
 			high = middle;
@@ -123,28 +136,33 @@ static size_t place_of(const struct leases *leases, const char *id)
 	return low;
 }
 
+static bool is_wanted(const struct page *page, const void *item)
+{
+	return !page->budget || strcmp(((const Berth__V1__Reservation *)item)->budget, page->budget) == 0;
+}
+
 // Of all that come, the first `limit` by id stay; what is there already is newer than a record.
-static bool take_lease(void *context, const char *key, unsigned slot, const void *value, size_t size)
+static bool take_item(void *context, const char *key, unsigned slot, const void *value, size_t size)
 {
 	(void)slot;
-	struct leases *leases = context;
+	struct page *page = context;
 	const char *id = strrchr(key, '/') + 1;
-	size_t at = place_of(leases, id);
-	if (at == leases->limit || (leases->after && strcmp(id, leases->after) <= 0) ||
-		(at < leases->count && strcmp(leases->leases[at]->lease_id, id) == 0)) {
+	size_t at = place_of(page, id);
+	if (at == page->limit || (page->after && strcmp(id, page->after) <= 0) ||
+		(at < page->count && strcmp(page->id_of(page->items[at]), id) == 0)) {
 		return true;
 	}
 	struct berth_error err;
-	Berth__V1__Lease *lease = berth_proto_unpack(&berth__v1__lease__descriptor, value, size, key, &err);
-	if (!lease) {
-		return true; // a damaged record of what is retired hides no other
+	BERTH_AUTO(berth_proto_cleanup) void *item = berth_proto_unpack(page->type, value, size, key, &err);
+	if (!item || !is_wanted(page, item)) {
+		return true; // a damaged record of what has ended hides no other
 	}
-	if (leases->count == leases->limit) {
-		berth_proto_free(leases->leases[--leases->count]);
+	if (page->count == page->limit) {
+		berth_proto_free(page->items[--page->count]);
 	}
-	memmove(&leases->leases[at + 1], &leases->leases[at], (leases->count - at) * sizeof(*leases->leases));
-	leases->leases[at] = lease;
-	leases->count++;
+	memmove(&page->items[at + 1], &page->items[at], (page->count - at) * sizeof(*page->items));
+	page->items[at] = BERTH_STEAL(item);
+	page->count++;
 	return true;
 }
 
@@ -152,8 +170,28 @@ bool berth_read_leases(struct berth_daemon *daemon, const char *job_id, const ch
 	Berth__V1__Lease **into, size_t *count, struct berth_error *err)
 {
 	BERTH_AUTO_FREE char *prefix = job_id ? berth_format("lease/%s/", job_id) : berth_strdup("lease/");
-	struct leases leases = {.leases = into, .count = *count, .limit = limit, .after = after};
-	bool ok = berth_ledger_rows(daemon->ledger, prefix, NULL, take_lease, &leases, err);
-	*count = leases.count;
+	struct page page = {.items = (void **)into,
+		.count = *count,
+		.limit = limit,
+		.after = after,
+		.type = &berth__v1__lease__descriptor,
+		.id_of = lease_id};
+	bool ok = berth_ledger_rows(daemon->ledger, prefix, NULL, take_item, &page, err);
+	*count = page.count;
+	return ok;
+}
+
+bool berth_read_reservations(struct berth_daemon *daemon, const char *budget, const char *after, size_t limit,
+	Berth__V1__Reservation **into, size_t *count, struct berth_error *err)
+{
+	struct page page = {.items = (void **)into,
+		.count = *count,
+		.limit = limit,
+		.after = after,
+		.type = &berth__v1__reservation__descriptor,
+		.id_of = reservation_id,
+		.budget = budget};
+	bool ok = berth_ledger_rows(daemon->ledger, "reservation/", NULL, take_item, &page, err);
+	*count = page.count;
 	return ok;
 }

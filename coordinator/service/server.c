@@ -24,6 +24,9 @@ static void on_effect(void *context, const struct berth_core *core, const struct
 	case BERTH_EFFECT_TRIAL_CHANGED:
 		berth_watch_effect(daemon->watchers, effect);
 		break;
+	case BERTH_EFFECT_BUDGET_CHANGED:
+		berth_budget_watch_effect(daemon->budget_watchers, effect);
+		break;
 	case BERTH_EFFECT_STOP_SERVING:
 		berth_log_error("a newer incarnation of this coordinator exists; this one stops serving", "fleet=%s",
 			daemon->fleet);
@@ -40,7 +43,9 @@ static void on_effect(void *context, const struct berth_core *core, const struct
 static int64_t on_settled(void *context, const struct berth_core *core)
 {
 	berth_sessions_settled(context);
-	return berth_watch_settled(context, core);
+	int64_t jobs_ns = berth_watch_settled(context, core);
+	int64_t budgets_ns = berth_budget_watch_settled(context, core);
+	return jobs_ns < budgets_ns ? jobs_ns : budgets_ns;
 }
 
 // Commits the new incarnation before anything is served.
@@ -121,6 +126,7 @@ static bool start_servers(
 		{&berth__v1__job_service__descriptor, berth_job_handlers, berth_job_handlers_count, daemon},
 		{&berth__v1__fleet_service__descriptor, berth_fleet_handlers, berth_fleet_handlers_count, daemon},
 		{&berth__v1__lease_service__descriptor, berth_lease_handlers, berth_lease_handlers_count, daemon},
+		{&berth__v1__budget_service__descriptor, berth_budget_handlers, berth_budget_handlers_count, daemon},
 	};
 	struct berth_rpc_service blobs = {
 		&berth__v1__blob_service__descriptor, berth_blob_handlers, berth_blob_handlers_count, daemon};
@@ -166,6 +172,7 @@ struct berth_daemon *berth_coordinator_start(const struct berth_coordinator_opti
 	daemon->context = options->context;
 	daemon->sessions = berth_sessions_new();
 	daemon->watchers = berth_watchers_new();
+	daemon->budget_watchers = berth_budget_watchers_new();
 	bool ok = open_stores(daemon, options, err) && start_engine(daemon, options, err) &&
 	          start_servers(daemon, options, err);
 	if (!ok) {
@@ -202,6 +209,7 @@ void berth_coordinator_stop(struct berth_daemon *daemon, int64_t grace_ms)
 	berth_ledger_close(daemon->ledger);
 	berth_blobs_close(daemon->blobs);
 	berth_watchers_free(daemon->watchers);
+	berth_budget_watchers_free(daemon->budget_watchers);
 	berth_sessions_free(daemon->sessions);
 	free(daemon->authority);
 	if (daemon->authority_key) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "berth/v1/blob.pb-c.h"
+#include "berth/v1/budget.pb-c.h"
 #include "berth/v1/fleet.pb-c.h"
 #include "berth/v1/lease.pb-c.h"
 #include "berth_descriptors.h"
@@ -131,6 +132,7 @@ static void add_trial(struct fake *fake, uint32_t task, uint32_t agent)
 	trial->state = STATE(QUEUED);
 	trial->started_at_ns = STARTED_NS;
 	berth_proto_set_string(&trial->agent_host, "quay-1");
+	berth_proto_set_string(&trial->blocked_reason, fake->blocked_reason);
 	BERTH_AUTO_FREE char *name =
 		berth_format("%s__trial%u", fake->submitted->spec->tasks[task]->base_name, fake->trials_count);
 	berth_proto_set_string(&trial->trial_name, name);
@@ -147,6 +149,7 @@ static void make_job(struct fake *fake, const Berth__V1__SubmitJobRequest *reque
 	berth_proto_set_string(&fake->job->name, spec->name);
 	fake->job->state = BERTH__V1__JOB_STATE__JOB_RUNNING;
 	fake->job->submitted_at_ns = STARTED_NS;
+	berth_proto_set_string(&fake->job->blocked_reason, fake->blocked_reason);
 	fake->job->counts = berth_alloc(sizeof *fake->job->counts);
 	for (uint32_t attempt = 0; attempt < spec->attempts; attempt++) {
 		for (uint32_t task = 0; task < spec->n_tasks; task++) {
@@ -164,6 +167,10 @@ static void submit_job(struct berth_rpc_call *call, const ProtobufCMessage *mess
 	const Berth__V1__SubmitJobRequest *request = (const Berth__V1__SubmitJobRequest *)message;
 	Berth__V1__SubmitJobResponse response = BERTH__V1__SUBMIT_JOB_RESPONSE__INIT;
 	response.job_id = FAKE_JOB_ID;
+	if (fake->budget_refusal) {
+		fake_refuse(call, BERTH_ERROR_BUDGET, fake->budget_refusal);
+		return;
+	}
 	pthread_mutex_lock(&fake->lock);
 	fake->submits++;
 	response.existed = fake->job && strcmp(fake->submitted->client_key, request->client_key) == 0;
@@ -333,12 +340,16 @@ static void enroll(struct berth_rpc_call *call, const ProtobufCMessage *message,
 	Berth__V1__EnrollResponse response = BERTH__V1__ENROLL_RESPONSE__INIT;
 	BERTH_AUTO_FREE char *certificate = NULL;
 	struct berth_error err;
-	if ((strcmp(request->role, "agent") == 0) != (request->signing_key_der.len > 0) ||
+	if ((strcmp(request->role, "user") != 0) != (request->signing_key_der.len > 0) ||
 		!berth_x509_issue(fake->authority, fake->authority_key, request->request_der.data,
 			request->request_der.len, request->role, request->name, NULL, 30, &certificate, &err)) {
 		fake_refuse(call, BERTH_ERROR_INVALID, "a bad request for a certificate");
 		return;
 	}
+	pthread_mutex_lock(&fake->lock);
+	berth_buf_reset(&fake->signing_key);
+	berth_buf_add(&fake->signing_key, request->signing_key_der.data, request->signing_key_der.len);
+	pthread_mutex_unlock(&fake->lock);
 	response.certificate_pem = certificate;
 	response.authority_pem = fake->authority;
 	response.fleet = "harbour";
@@ -423,6 +434,7 @@ static struct berth_rpc_server *serve_main(
 		{&berth__v1__job_service__descriptor, JOB_HANDLERS, BERTH_COUNT(JOB_HANDLERS), fake},
 		{&berth__v1__fleet_service__descriptor, FLEET_HANDLERS, BERTH_COUNT(FLEET_HANDLERS), fake},
 		{&berth__v1__lease_service__descriptor, LEASE_HANDLERS, BERTH_COUNT(LEASE_HANDLERS), fake},
+		{&berth__v1__budget_service__descriptor, FAKE_BUDGET_HANDLERS, FAKE_BUDGET_HANDLERS_COUNT, fake},
 	};
 	return serve(at, services, BERTH_COUNT(services), tls, address);
 }
@@ -430,7 +442,7 @@ static struct berth_rpc_server *serve_main(
 void fake_start(struct fake *fake, bool tls)
 {
 	struct berth_error err;
-	*fake = (struct fake){.unscored = FAKE_NO_TRIAL, .folder = berth_test_folder()};
+	*fake = (struct fake){.unscored = FAKE_NO_TRIAL, .folder = berth_test_folder(), .budgets = berth_budgets_new()};
 	pthread_mutex_init(&fake->lock, NULL);
 	assert_ok(berth_x509_authority_new("harbour", 30, &fake->authority, &fake->authority_key, &err), err);
 	struct berth_rpc_tls files = {0};
@@ -473,6 +485,8 @@ void fake_stop(struct fake *fake)
 	}
 	berth_proto_free(fake->job);
 	berth_proto_free(fake->submitted);
+	berth_budgets_free(fake->budgets);
+	berth_buf_free(&fake->signing_key);
 	pthread_mutex_destroy(&fake->lock);
 	berth_free_cleanup(&fake->address);
 	berth_free_cleanup(&fake->blobs_address);

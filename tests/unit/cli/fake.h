@@ -9,6 +9,7 @@
 #include "common/base/buf.h"
 #include "common/base/cancel.h"
 #include "common/rpc/server.h"
+#include "coordinator/budget/budget.h"
 
 #define FAKE_BLOBS_MAX  64
 #define FAKE_JOB_ID     "0123456789abcdef0123456789abcdef"
@@ -35,6 +36,8 @@ struct fake {
 	uint32_t trials_count;
 	struct berth_rpc_call *held;     // the watch that waits for a cancel
 	char *authority, *authority_key; // with TLS
+	struct berth_budgets *budgets;
+	struct berth_buf signing_key; // of who was enrolled last
 	// Knobs.
 	enum fake_end end;
 	uint32_t unscored;                         // index of a trial that ends without a reward
@@ -42,6 +45,9 @@ struct fake {
 	int get_cuts;                              // so many GetBlob calls break off after their first bytes
 	bool corrupt_blobs;                        // GetBlob gives other bytes
 	const char *message;                       // of the unscored trial's exception
+	const char *budget_refusal;                // SubmitJob refuses so
+	const char *blocked_reason;                // of the job and its trials
+	struct berth_cancel *on_budget_watch;      // fired when WatchBudget has answered twice
 	struct berth_cancel *on_watch, *on_cancel; // fired when a watch has begun, when CancelJob came
 };
 
