@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The start of a server, its armed requests, and the one thread on its completion queue.
+// The start of a server, its armed requests, and where a completion goes.
 #include "common/rpc/server.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/base/thread.h"
+#include "common/rpc/poller.h"
 #include "common/rpc/server_internal.h"
 #include "health_set.h"
 
@@ -152,8 +152,19 @@ static bool bind_to(
 	return server->port != 0 || berth_rpc_address_fail(options->address, err);
 }
 
+static void count_armed(struct berth_rpc_server *server, int change)
+{
+	pthread_mutex_lock(&server->lock);
+	server->armed += change;
+	if (server->armed == 0) {
+		pthread_cond_broadcast(&server->changed);
+	}
+	pthread_mutex_unlock(&server->lock);
+}
+
 static void arm(struct berth_rpc_server *server, struct berth_rpc_accept *accept)
 {
+	count_armed(server, 1);
 	grpc_metadata_array_init(&accept->metadata);
 	accept->payload = NULL;
 	BERTH_HAND_OVER(&accept->tag);
@@ -202,6 +213,7 @@ static void arm_all(struct berth_rpc_server *server)
 	}
 	for (size_t i = 0; i < count; i++) {
 		server->accepts[i].tag = (struct berth_rpc_tag){BERTH_RPC_TAG_ACCEPT, &server->accepts[i]};
+		server->accepts[i].server = server;
 		arm(server, &server->accepts[i]);
 	}
 }
@@ -260,30 +272,30 @@ static void shut_down(struct berth_rpc_server *server)
 	pthread_mutex_unlock(&server->lock);
 }
 
-void *berth_rpc_server_poll(void *context)
+void berth_rpc_server_completed(struct berth_rpc_tag *tag, bool success)
 {
-	struct berth_rpc_server *server = context;
-	for (;;) {
-		grpc_event event = grpc_completion_queue_next(server->queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
-		if (event.type == GRPC_QUEUE_SHUTDOWN) {
-			return NULL;
-		}
-		struct berth_rpc_tag *tag = event.tag;
-		BERTH_TAKE_OVER(tag);
-		if (tag->type == BERTH_RPC_TAG_ACCEPT) {
-			accepted(server, tag->owner, event.success != 0);
-		} else if (tag->type == BERTH_RPC_TAG_SHUTDOWN) {
-			shut_down(server);
-		} else {
-			berth_rpc_call_completed(tag->owner, tag->type, event.success != 0);
-		}
+	if (tag->type == BERTH_RPC_TAG_ACCEPT) {
+		struct berth_rpc_accept *accept = tag->owner;
+		struct berth_rpc_server *server = accept->server;
+		accepted(server, accept, success);
+		count_armed(server, -1);
+	} else if (tag->type == BERTH_RPC_TAG_SHUTDOWN) {
+		shut_down(tag->owner);
+	} else {
+		berth_rpc_call_completed(tag->owner, tag->type, success);
 	}
 }
 
-static struct berth_rpc_server *server_new(const struct berth_rpc_server_options *options)
+static struct berth_rpc_server *server_new(const struct berth_rpc_server_options *options, struct berth_error *err)
 {
+	grpc_completion_queue *queue;
 	berth_rpc_library_hold();
+	if (!berth_rpc_poller_hold(&queue, err)) {
+		berth_rpc_library_release();
+		return NULL;
+	}
 	struct berth_rpc_server *server = berth_alloc(sizeof *server);
+	server->queue = queue;
 	pthread_mutex_init(&server->lock, NULL);
 	pthread_condattr_t monotonic;
 	pthread_condattr_init(&monotonic);
@@ -295,7 +307,6 @@ static struct berth_rpc_server *server_new(const struct berth_rpc_server_options
 		options->send_queue_size_max ? options->send_queue_size_max : BERTH_RPC_SEND_QUEUE_MAX;
 	server->peers = options->tls ? berth_rpc_peers_new(options->fleet) : NULL;
 	server->health = berth_rpc_health_new(options);
-	server->queue = grpc_completion_queue_create_for_next(NULL);
 	server->server = create(options);
 	grpc_server_register_completion_queue(server->server, server->queue, NULL);
 	return server;
@@ -315,11 +326,8 @@ static bool prepare(
 
 struct berth_rpc_server *berth_rpc_server_start(const struct berth_rpc_server_options *options, struct berth_error *err)
 {
-	struct berth_rpc_server *server = server_new(options);
-	// The poller comes first: when it can't start, nothing listens yet that would have to be shut down.
-	if (!berth_thread_start(&server->poller, "rpc-server", berth_rpc_server_poll, server, err)) {
-		server->poller = 0;
-		berth_rpc_server_free(server);
+	struct berth_rpc_server *server = server_new(options, err);
+	if (!server) {
 		return NULL;
 	}
 	if (!prepare(server, options, err)) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A gRPC server on gRPC Core's C API, driven by callbacks.
 //
-// Threads. With threads == 0 every callback runs on the one completion-queue thread and must not block: it hands work
-// over and returns. With threads == N, callbacks run on a pool of N threads (but those of a light method), may block,
-// and those of one call never run at the same time. berth_rpc_send, _read_next, _finish, _ref and _unref may be called
-// from any thread.
+// Threads. All servers of a process share one completion-queue thread. With threads == 0 every callback runs on it and
+// must not block: it hands work over and returns. With threads == N, callbacks run on a pool of N threads (but those of
+// a light method), may block, and those of one call never run at the same time. berth_rpc_send, _read_next, _finish,
+// _ref and _unref may be called from any thread.
 //
 // Life of a call: [begin] -> message* -> [half_closed] -> ended. `ended` comes exactly once, last, for every call that
 // had a callback; after it the call stays valid memory while someone holds a reference, and sends to it fail.

@@ -45,6 +45,7 @@ struct berth_rpc_served {
 // One armed request. served NULL: the one for methods that the server does not know.
 struct berth_rpc_accept {
 	struct berth_rpc_tag tag;
+	struct berth_rpc_server *server;
 	const struct berth_rpc_served *served;
 	grpc_call *call;
 	gpr_timespec deadline;
@@ -111,8 +112,7 @@ struct berth_rpc_health;
 
 struct berth_rpc_server {
 	grpc_server *server;
-	grpc_completion_queue *queue;
-	pthread_t poller;
+	grpc_completion_queue *queue; // the poller's
 	struct berth_rpc_served *served;
 	size_t served_count;
 	struct berth_rpc_accept *accepts;
@@ -127,12 +127,13 @@ struct berth_rpc_server {
 	pthread_mutex_t lock; // guards what follows
 	pthread_cond_t changed;
 	bool stopping, shut_down;
-	size_t live;
+	size_t live; // calls
+	int armed;   // requests
 };
 
-// server.c
-void *berth_rpc_server_poll(void *server);
-// server_stop.c. The server may be one that never listened.
+// server.c: what the poller does with a completion.
+void berth_rpc_server_completed(struct berth_rpc_tag *tag, bool success);
+// server_stop.c. The server has ended (live and armed are 0), or it is one that never listened.
 void berth_rpc_server_free(struct berth_rpc_server *server);
 // Counts one call; false when it is one too many. Each is left once, after its end.
 bool berth_rpc_server_admit(struct berth_rpc_server *server);

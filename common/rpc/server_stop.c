@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of a server, in the one order that gRPC bears: no new calls, grace, cancel, all ends told, destroy, drain.
-// The poller runs until the last step: the goodbyes to the clients are written by it.
+// The end of a server, in the one order that gRPC bears: no new calls, grace, cancel, all ends told, destroy. The
+// poller runs until the last server is gone: the goodbyes to the clients are written by it.
 #include <stdlib.h>
 #include <time.h>
 
 #include "common/base/mem.h"
+#include "common/rpc/poller.h"
 #include "common/rpc/server_internal.h"
 
 #define GOODBYE_MS 200 // for clients to close by themselves what no call uses any more
@@ -29,13 +30,7 @@ void berth_rpc_server_leave(struct berth_rpc_server *server)
 void berth_rpc_server_free(struct berth_rpc_server *server)
 {
 	grpc_server_destroy(server->server);
-	grpc_completion_queue_shutdown(server->queue);
-	if (server->poller) {
-		pthread_join(server->poller, NULL);
-	} else {
-		berth_rpc_server_poll(server);
-	}
-	grpc_completion_queue_destroy(server->queue);
+	berth_rpc_poller_pass();
 	berth_rpc_pool_stop(server->pool);
 	for (size_t i = 0; i < server->served_count; i++) {
 		berth_rpc_methods_clear(&server->served[i].method, 1);
@@ -49,6 +44,7 @@ void berth_rpc_server_free(struct berth_rpc_server *server)
 	pthread_cond_destroy(&server->changed);
 	pthread_mutex_destroy(&server->lock);
 	free(server);
+	berth_rpc_poller_release();
 	berth_rpc_library_release();
 }
 
@@ -64,7 +60,7 @@ static bool is_shut_down(const struct berth_rpc_server *server)
 
 static bool is_over(const struct berth_rpc_server *server)
 {
-	return server->shut_down && server->live == 0;
+	return server->shut_down && server->live == 0 && server->armed == 0;
 }
 
 // Under the server's lock. Negative: without a limit.
