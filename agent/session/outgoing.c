@@ -25,12 +25,9 @@ void outgoing_clear(struct outgoing *outgoing)
 
 static int64_t patience_ms(const Berth__V1__AgentMessage *message)
 {
-	if (message->body_case == BERTH__V1__AGENT_MESSAGE__BODY_PROGRESS) {
-		return OUTGOING_PROGRESS_MS;
-	}
 	bool is_move = message->body_case == BERTH__V1__AGENT_MESSAGE__BODY_REPORT &&
 	               message->report->body_case == BERTH__V1__REPORT__BODY_LEASE;
-	return is_move ? OUTGOING_MOVE_MS : 0;
+	return is_move || message->body_case == BERTH__V1__AGENT_MESSAGE__BODY_PROGRESS ? OUTGOING_WAIT_MS : 0;
 }
 
 static bool is_progress_of(const Berth__V1__AgentMessage *message, const Berth__V1__TrialKey *key)

@@ -198,6 +198,7 @@ Berth__V1__Job *berth_core_job(const struct berth_core *core, const char *job_id
 // Sequence of the JobSubmitted event: where the whole spec is.
 uint64_t berth_core_job_sequence(const struct berth_core *core, const char *job_id);
 uint32_t berth_core_job_cells(const struct berth_core *core, const char *job_id);
+bool berth_core_job_is_over(const struct berth_core *core, const char *job_id); // all its trials have ended
 // Newest first, older than `before` (NULL: from the newest); at most `limit`.
 size_t berth_core_jobs(const struct berth_core *core, const char *before, size_t limit, Berth__V1__Job **jobs);
 // The trial without its result; *result_sequence is the event that has it, 0 for none. NULL: unknown. `spec` is the

@@ -99,6 +99,12 @@ uint32_t berth_core_job_cells(const struct berth_core *core, const char *job_id)
 	return job ? job->cells_count : 0;
 }
 
+bool berth_core_job_is_over(const struct berth_core *core, const char *job_id)
+{
+	const struct job *job = core_job(core, job_id);
+	return job && job->ended_at_ns;
+}
+
 size_t berth_core_jobs(const struct berth_core *core, const char *before, size_t limit, Berth__V1__Job **jobs)
 {
 	if (!core->jobs) {

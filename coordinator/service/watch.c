@@ -11,7 +11,7 @@
 #include "common/codec/proto.h"
 #include "coordinator/service/daemon.h"
 
-#define UPDATE_EVERY_MS   500
+#define UPDATE_EVERY_MS   1000
 #define UPDATE_TRIALS_MAX 1000
 #define UNSENT_BYTES_MAX  (1024 * 1024)
 
@@ -126,9 +126,12 @@ void berth_watch_effect(struct berth_watchers *watchers, const struct berth_effe
 	pthread_mutex_unlock(&watchers->lock);
 }
 
-static bool is_due(const struct watcher *watcher, int64_t now_ns)
+// The end of the job does not wait for its turn.
+static bool is_due(const struct watcher *watcher, const struct berth_core *core, int64_t now_ns)
 {
-	return watcher->changed && now_ns - watcher->sent_ns >= UPDATE_EVERY_MS * BERTH_NS_PER_MS &&
+	return watcher->changed &&
+	       (now_ns - watcher->sent_ns >= UPDATE_EVERY_MS * BERTH_NS_PER_MS ||
+		       berth_core_job_is_over(core, watcher->job_id)) &&
 	       berth_rpc_send_queue_size(watcher->call) < UNSENT_BYTES_MAX;
 }
 
@@ -192,14 +195,17 @@ int64_t berth_watch_settled(struct berth_daemon *daemon, const struct berth_core
 	pthread_mutex_lock(&watchers->lock);
 	struct watcher *watcher, *next;
 	DL_FOREACH_SAFE (watchers->list, watcher, next) {
-		if (!watcher->gone && is_due(watcher, now_ns)) {
+		if (!watcher->gone && is_due(watcher, core, now_ns)) {
 			watcher->sent_ns = now_ns;
 			watcher->gone = !send_update(daemon, core, watcher);
 		}
 		if (watcher->changed && !watcher->gone) {
 			int64_t due_ns = watcher->sent_ns + UPDATE_EVERY_MS * BERTH_NS_PER_MS;
-			// One that reads too slowly is asked again in a while.
-			due_ns = due_ns > now_ns ? due_ns : now_ns + UPDATE_EVERY_MS * BERTH_NS_PER_MS;
+			if (is_due(watcher, core, now_ns)) { // the job is over, and not all of it was in one message
+				due_ns = now_ns;
+			} else if (due_ns <= now_ns) { // it reads too slowly
+				due_ns = now_ns + UPDATE_EVERY_MS * BERTH_NS_PER_MS;
+			}
 			next_ns = due_ns < next_ns ? due_ns : next_ns;
 		}
 		if (watcher->gone) {

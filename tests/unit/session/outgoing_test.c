@@ -70,7 +70,7 @@ static void a_result_leaves_at_once_and_takes_what_waits_along_in_its_order(void
 	struct outgoing *outgoing = *state;
 	assert_true(outgoing->due_ns == INT64_MAX);
 	outgoing_add(outgoing, report(BERTH__V1__REPORT__BODY_LEASE, 0), AT_NS);
-	assert_true(outgoing->due_ns == AT_NS + OUTGOING_MOVE_MS * BERTH_NS_PER_MS);
+	assert_true(outgoing->due_ns == AT_NS + OUTGOING_WAIT_MS * BERTH_NS_PER_MS);
 	outgoing_add(outgoing, report(BERTH__V1__REPORT__BODY_DONE, 0), AT_NS + 1);
 	assert_true(outgoing->due_ns == AT_NS + 1);
 	assert_int_equal(outgoing->batch.n_messages, 2);
@@ -85,7 +85,7 @@ static void the_oldest_that_waits_decides_when_all_leave(void **state)
 	outgoing_add(outgoing, progress(1, "agent"), AT_NS);
 	outgoing_add(outgoing, report(BERTH__V1__REPORT__BODY_LEASE, 0), AT_NS + BERTH_NS_PER_MS);
 	outgoing_add(outgoing, report(BERTH__V1__REPORT__BODY_LEASE, 0), AT_NS + 2 * BERTH_NS_PER_MS);
-	assert_true(outgoing->due_ns == AT_NS + (1 + OUTGOING_MOVE_MS) * BERTH_NS_PER_MS);
+	assert_true(outgoing->due_ns == AT_NS + OUTGOING_WAIT_MS * BERTH_NS_PER_MS);
 }
 
 static void a_trials_newer_progress_replaces_its_older_and_no_other(void **state)
