@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a result to its report. The tar of the trial's folder and the result are on the disk before the upload begins,
-// and the report follows the upload, so that a crash at any point leaves one result that is reported once.
+// From a result to its report. A small tar of the trial's folder is part of the report, synced with it. A larger one
+// and the result are on the disk before its upload begins, and the report follows the upload, so that a crash at any
+// point leaves one result that is reported once.
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,11 +36,13 @@ void session_fail_result(Berth__V1__TrialResult *result, const char *type, const
 }
 
 // --- the report ---
-static void report(struct session_trial *trial, Berth__V1__TrialResult *result, bool journaled)
+static void report_with(
+	struct session_trial *trial, Berth__V1__TrialResult *result, const struct berth_buf *folder, bool journaled)
 {
 	Berth__V1__TrialDone done = BERTH__V1__TRIAL_DONE__INIT;
 	done.trial = trial->key;
 	done.result = result;
+	done.folder = (ProtobufCBinaryData){.data = folder->data, .len = folder->size};
 	Berth__V1__Report body = BERTH__V1__REPORT__INIT;
 	body.body_case = BERTH__V1__REPORT__BODY_DONE;
 	body.done = &done;
@@ -52,6 +55,11 @@ static void report(struct session_trial *trial, Berth__V1__TrialResult *result, 
 	agent_store_write(trial->session->store, write);
 }
 
+static void report(struct session_trial *trial, Berth__V1__TrialResult *result, bool journaled)
+{
+	report_with(trial, result, &(struct berth_buf){0}, journaled);
+}
+
 static void report_cancelled(struct session_trial *trial, Berth__V1__TrialResult *result, bool journaled)
 {
 	if (result->outcome != BERTH__V1__OUTCOME__OUTCOME_CANCELLED) {
@@ -62,6 +70,11 @@ static void report_cancelled(struct session_trial *trial, Berth__V1__TrialResult
 }
 
 // --- the spool ---
+static bool is_small(const Berth__V1__BlobRef *blob)
+{
+	return blob->size <= BERTH_REPORT_FOLDER_MAX;
+}
+
 struct spooling {
 	int fd;
 	struct berth_hasher *hasher;
@@ -89,7 +102,7 @@ static bool write_tar(const char *folder, const char *path, Berth__V1__BlobRef *
 	struct berth_digest digest = berth_hasher_finish(spooling.hasher);
 	berth_proto_set_bytes(&blob->sha256, digest.bytes, sizeof digest.bytes);
 	blob->size = spooling.size;
-	return written && (fsync(fd) == 0 || berth_fail_errno(err, "cannot sync %s", path));
+	return written && (is_small(blob) || fsync(fd) == 0 || berth_fail_errno(err, "cannot sync %s", path));
 }
 
 static char *spool_path(struct session_trial *trial)
@@ -98,13 +111,20 @@ static char *spool_path(struct session_trial *trial)
 	return berth_path_join(trial->session->spool, file);
 }
 
-static bool spool(struct session_trial *trial, const char *folder, Berth__V1__BlobRef *blob, struct berth_error *err)
+// Leaves a small tar's bytes in `small`, and a larger one on the disk.
+static bool spool(struct session_trial *trial, const char *folder, Berth__V1__BlobRef *blob, struct berth_buf *small,
+	struct berth_error *err)
 {
 	BERTH_AUTO_FREE char *path = spool_path(trial);
 	BERTH_AUTO_FREE char *fresh = berth_format("%s.new", path);
-	if (!write_tar(folder, fresh, blob, err)) {
+	bool written = write_tar(folder, fresh, blob, err);
+	if (written && is_small(blob)) {
+		berth_buf_reset(small);
+		written = berth_file_read(fresh, BERTH_REPORT_FOLDER_MAX, small, err);
+	}
+	if (!written || is_small(blob)) {
 		unlink(fresh);
-		return berth_error_wrap(err, "the trial's folder");
+		return written || berth_error_wrap(err, "the trial's folder");
 	}
 	if (rename(fresh, path) < 0) {
 		return berth_fail_errno(err, "cannot keep %s", path);
@@ -112,11 +132,11 @@ static bool spool(struct session_trial *trial, const char *folder, Berth__V1__Bl
 	return berth_sync_dir(trial->session->spool, err);
 }
 
-static bool spool_with_patience(
-	struct session_trial *trial, const char *folder, Berth__V1__BlobRef *blob, struct berth_error *err)
+static bool spool_with_patience(struct session_trial *trial, const char *folder, Berth__V1__BlobRef *blob,
+	struct berth_buf *small, struct berth_error *err)
 {
 	struct berth_until until = {.deadline_ns = BERTH_NO_DEADLINE_NS, .cancel = trial->upload_cancel};
-	for (int attempt = 1; !spool(trial, folder, blob, err); attempt++) {
+	for (int attempt = 1; !spool(trial, folder, blob, small, err); attempt++) {
 		if (attempt == SPOOL_TRIES || !berth_sleep_ms(SPOOL_PAUSE_MS, until, NULL)) {
 			return false;
 		}
@@ -179,16 +199,20 @@ void session_finish(struct session_trial *trial, Berth__V1__TrialResult *result,
 		return;
 	}
 	struct berth_error err;
+	BERTH_AUTO(berth_buf_free) struct berth_buf small = {0};
 	result->folder = berth_alloc(sizeof *result->folder);
 	berth__v1__blob_ref__init(result->folder);
-	if (!spool_with_patience(trial, work_folder, result->folder, &err)) {
+	if (!spool_with_patience(trial, work_folder, result->folder, &small, &err)) {
 		session_fail_result(result, "SpoolError", err.message);
 		report(trial, result, false);
-		return;
+	} else if (is_small(result->folder)) {
+		report_with(trial, result, &small, false);
+		berth_remove_all(work_folder, NULL);
+	} else {
+		journal(trial, result);
+		berth_remove_all(work_folder, NULL);
+		deliver(trial, result);
 	}
-	journal(trial, result);
-	berth_remove_all(work_folder, NULL);
-	deliver(trial, result);
 }
 
 void session_finish_earlier(struct session_trial *trial)

@@ -13,6 +13,8 @@
 #include "agent/session/session.h"
 #include "agent/session/store.h"
 
+#define BERTH_REPORT_FOLDER_MAX ((int64_t)64 * 1024) // bytes of a folder that goes with its report
+
 #define SESSION_MESSAGES_MAX 256 // from the coordinator, not taken yet: then the stream is not read
 
 enum session_event_kind {

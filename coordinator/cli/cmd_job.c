@@ -103,7 +103,7 @@ static bool append_trial(void *context, const Berth__V1__Trial *trial, struct be
 static bool show_json(struct cli *cli, struct cli_link *link, const Berth__V1__Job *job, struct berth_error *err)
 {
 	berth_json *trials = berth_json_array();
-	if (!cli_each_trial(link, job->job_id, append_trial, trials, err)) {
+	if (!cli_each_trial(link, job->job_id, false, append_trial, trials, err)) {
 		berth_json_free(trials);
 		return false;
 	}
@@ -119,7 +119,7 @@ static bool show_tables(struct cli *cli, struct cli_link *link, const Berth__V1_
 	static const char *const HEADS[] = {"INDEX", "TRIAL", "STATE", "HOST", "PHASE", "REWARD", "WHY", NULL};
 	BERTH_AUTO(cli_table_cleanup) struct cli_table *jobs = job_table();
 	BERTH_AUTO(cli_table_cleanup) struct cli_table *trials = cli_table_new(HEADS);
-	if (!cli_each_trial(link, job->job_id, add_trial, trials, err)) {
+	if (!cli_each_trial(link, job->job_id, false, add_trial, trials, err)) {
 		return false;
 	}
 	add_job(jobs, job);

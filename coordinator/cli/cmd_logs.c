@@ -190,7 +190,7 @@ int cli_job_logs(struct cli *cli, struct berth_error *err)
 	}
 	BERTH_AUTO(berth_proto_cleanup)
 	Berth__V1__GetJobResponse *found = cli_get_job(&link, cli->args.positionals[0], err);
-	if (!found || !cli_each_trial(&link, found->job->job_id, visit, &logs, err)) {
+	if (!found || !cli_each_trial(&link, found->job->job_id, false, visit, &logs, err)) {
 		return CLI_FAILED;
 	}
 	if (logs.trial && !logs.found) {

@@ -8,14 +8,25 @@
 #include "coordinator/cli/results.h"
 #include "coordinator/cli/watch.h"
 
+struct writing {
+	struct cli_link *link;
+	struct berth_results *results;
+	const Berth__V1__Trial *trial; // that is being added
+};
+
 static bool fetch(void *context, const Berth__V1__BlobRef *blob, struct berth_sink sink, struct berth_error *err)
 {
-	return cli_blob_get(context, blob, sink, err);
+	const struct writing *writing = context;
+	const ProtobufCBinaryData *folder = &writing->trial->folder;
+	return folder->len ? sink.put(sink.context, folder->data, folder->len, err)
+	                   : cli_blob_get(writing->link, blob, sink, err);
 }
 
 static bool add(void *context, const Berth__V1__Trial *trial, struct berth_error *err)
 {
-	return berth_results_add(context, trial, err);
+	struct writing *writing = context;
+	writing->trial = trial;
+	return berth_results_add(writing->results, trial, err);
 }
 
 static void free_results(struct berth_results **results)
@@ -128,10 +139,12 @@ int cli_finish(
 	if (!found) {
 		return CLI_FAILED;
 	}
+	struct writing writing = {.link = link};
 	BERTH_AUTO(free_results)
-	struct berth_results *results =
-		berth_results_open(jobs_dir, found->job, found->spec, (struct berth_results_blobs){fetch, link}, err);
-	if (!results || !cli_each_trial(link, found->job->job_id, add, results, err) ||
+	struct berth_results *results = berth_results_open(
+		jobs_dir, found->job, found->spec, (struct berth_results_blobs){fetch, &writing}, err);
+	writing.results = results;
+	if (!results || !cli_each_trial(link, found->job->job_id, true, add, &writing, err) ||
 		!berth_results_finish(results, err)) {
 		return CLI_FAILED;
 	}

@@ -235,13 +235,14 @@ Berth__V1__GetJobResponse *cli_get_job(struct cli_link *link, const char *name, 
 	return response;
 }
 
-bool cli_each_trial(struct cli_link *link, const char *job_id,
+bool cli_each_trial(struct cli_link *link, const char *job_id, bool with_folders,
 	bool (*visit)(void *context, const Berth__V1__Trial *trial, struct berth_error *err), void *context,
 	struct berth_error *err)
 {
 	Berth__V1__ListTrialsRequest request = BERTH__V1__LIST_TRIALS_REQUEST__INIT;
 	request.job_id = (char *)job_id;
 	request.limit = CLI_TRIALS_PAGE;
+	request.with_folders = with_folders;
 	for (;;) {
 		BERTH_AUTO(berth_proto_cleanup)
 		Berth__V1__ListTrialsResponse *page =

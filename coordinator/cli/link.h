@@ -60,8 +60,9 @@ int64_t cli_backoff_ms(int attempt); // pure: 0 for the first
 char *cli_address_with_port(const char *address, int port);
 
 Berth__V1__GetJobResponse *cli_get_job(struct cli_link *link, const char *name, struct berth_error *err);
-// Every trial in the order of its index, a page at a time. False when the visitor says so or a call fails.
-bool cli_each_trial(struct cli_link *link, const char *job_id,
+// Every trial in the order of its index, a page at a time, with the small folders of their results where they are
+// wanted. False when the visitor says so or a call fails.
+bool cli_each_trial(struct cli_link *link, const char *job_id, bool with_folders,
 	bool (*visit)(void *context, const Berth__V1__Trial *trial, struct berth_error *err), void *context,
 	struct berth_error *err);
 

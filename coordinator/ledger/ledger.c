@@ -32,7 +32,7 @@ void ledger_node_key(unsigned level, uint64_t start, uint8_t key[static LEDGER_N
 
 static bool open_store(struct berth_ledger *ledger, const struct berth_ledger_options *options, struct berth_error *err)
 {
-	static const char *const families[] = {"log", "leaf", "tree", "state", "secret", "row", NULL};
+	static const char *const families[] = {"log", "leaf", "tree", "state", "secret", "row", "blob", NULL};
 	const struct berth_store_options store_options = {
 		.families = families,
 		.disk_free_min_bytes = options->disk_free_min_bytes,

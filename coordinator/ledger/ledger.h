@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The event log on disk: appended in batches, one sync a batch, under one Merkle tree; and beside it the families that
-// are not events (secrets, state rows).
+// are not events (secrets, state rows, small blobs).
 //
 // One writer thread appends and commits; any thread reads committed events. After a failed commit the ledger takes no
 // more: the process ends and starts again from what the disk has.
@@ -51,6 +51,9 @@ bool berth_ledger_append(
 bool berth_ledger_put_secrets(
 	struct berth_ledger *ledger, const char *job_id, const void *packed, size_t size, struct berth_error *err);
 void berth_ledger_drop_secrets(struct berth_ledger *ledger, const char *job_id);
+// Into the same batch: a small blob that one of its events names. `digest` is that of its bytes.
+void berth_ledger_put_blob(
+	struct berth_ledger *ledger, const struct berth_digest *digest, const void *data, size_t size);
 // Writes the batch, and syncs it unless it holds records alone (those can be made again). An empty batch costs nothing.
 // EXHAUSTED below a quarter of the watermark: nothing was written, the batch is whole and may be tried again. Any other
 // failure is final.
@@ -88,6 +91,10 @@ bool berth_ledger_leaf(
 // 256 leaves and more are stored, smaller ones are made from their events.
 bool berth_ledger_node(
 	void *ledger, unsigned level, uint64_t start, struct berth_digest *node, struct berth_error *err);
+// Appends the bytes of a blob that was put so. NOT_FOUND without one, CORRUPT when they are not its bytes.
+bool berth_ledger_get_blob(struct berth_ledger *ledger, const struct berth_digest *digest, struct berth_buf *data,
+	struct berth_error *err);
+bool berth_ledger_has_blob(struct berth_ledger *ledger, const struct berth_digest *digest);
 // Opens the seal; the caller wipes `packed`. NOT_FOUND when the job has none (any more).
 bool berth_ledger_get_secrets(
 	struct berth_ledger *ledger, const char *job_id, struct berth_buf *packed, struct berth_error *err);

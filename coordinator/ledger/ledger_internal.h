@@ -8,6 +8,7 @@
 //           "ledger/marker"                        sequence (8) of the last whole checkpoint
 //   row     record key, 0, place (0 or 1)          sequence of its checkpoint (8), the packed record
 //   secret  job id                                 version (1), nonce (12), AES-256-GCM of the packed secrets, tag (16)
+//   blob    SHA-256 of the value                   a small blob
 #pragma once
 
 #include <pthread.h>
@@ -27,7 +28,7 @@
 #define LEDGER_HEAD_KEY         "ledger/head"
 #define LEDGER_HEAD_SIZE        (8 + 2 * BERTH_DIGEST_SIZE)
 
-enum ledger_family { LEDGER_LOG, LEDGER_LEAF, LEDGER_TREE, LEDGER_STATE, LEDGER_SECRET, LEDGER_ROW };
+enum ledger_family { LEDGER_LOG, LEDGER_LEAF, LEDGER_TREE, LEDGER_STATE, LEDGER_SECRET, LEDGER_ROW, LEDGER_BLOB };
 
 struct ledger_floor { // the last event that was reported as committed
 	uint64_t sequence;

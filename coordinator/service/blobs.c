@@ -39,7 +39,8 @@ static void find_missing(struct berth_rpc_call *call, const ProtobufCMessage *me
 		ok = digest_of(request->blobs[i], &digest, &err);
 		if (ok) {
 			berth_blobs_pin(daemon->blobs, &digest);
-			if (!berth_blobs_has(daemon->blobs, &digest, request->blobs[i]->size)) {
+			if (!berth_blobs_has(daemon->blobs, &digest, request->blobs[i]->size) &&
+				!berth_ledger_has_blob(daemon->ledger, &digest)) {
 				response.missing[response.n_missing++] = request->blobs[i];
 			}
 		}
@@ -121,9 +122,23 @@ static void put_ended(struct berth_rpc_call *call, bool cancelled, void *context
 // --- GetBlob ---
 
 struct get {
-	int fd;
+	int fd;                 // of a file in the blob store, or
+	struct berth_buf bytes; // all of a small blob in the ledger
+	size_t at;              // in them
 	uint8_t *chunk;
+	bool over;
 };
+
+static ssize_t next_chunk(struct get *get)
+{
+	if (get->fd >= 0) {
+		return read(get->fd, get->chunk, GET_CHUNK);
+	}
+	size_t left = get->bytes.size - get->at, size = left < GET_CHUNK ? left : GET_CHUNK;
+	memcpy(get->chunk, get->bytes.data + get->at, size);
+	get->at += size;
+	return (ssize_t)size;
+}
 
 // Sends until the stream has enough, and goes on when it is writable again.
 static void get_more(struct berth_rpc_call *call, void *context)
@@ -131,8 +146,8 @@ static void get_more(struct berth_rpc_call *call, void *context)
 	(void)context;
 	struct get *get = berth_rpc_call_data(call);
 	struct berth_error err;
-	while (get && get->fd >= 0 && berth_rpc_send_queue_size(call) < GET_UNSENT_BYTES) {
-		ssize_t size = read(get->fd, get->chunk, GET_CHUNK);
+	while (get && !get->over && berth_rpc_send_queue_size(call) < GET_UNSENT_BYTES) {
+		ssize_t size = next_chunk(get);
 		Berth__V1__GetBlobResponse response = BERTH__V1__GET_BLOB_RESPONSE__INIT;
 		response.chunk.data = get->chunk;
 		response.chunk.len = size > 0 ? (size_t)size : 0;
@@ -143,9 +158,29 @@ static void get_more(struct berth_rpc_call *call, void *context)
 			berth_fail_errno(&err, "the blob can't be read");
 		}
 		berth_rpc_finish(call, size == 0 ? NULL : &err);
-		close(get->fd);
-		get->fd = -1;
+		get->over = true;
 	}
+}
+
+static bool open_file(struct berth_daemon *daemon, const struct berth_digest *digest,
+	const Berth__V1__GetBlobRequest *request, struct get *get, struct berth_error *err)
+{
+	get->fd = berth_blob_open_read(daemon->blobs, digest, request->blob->size, err);
+	if (get->fd >= 0) {
+		return lseek(get->fd, request->offset, SEEK_SET) >= 0 ||
+		       berth_fail_errno(err, "the blob can't be read");
+	}
+	return false;
+}
+
+static bool open_small(struct berth_daemon *daemon, const struct berth_digest *digest,
+	const Berth__V1__GetBlobRequest *request, struct get *get, struct berth_error *err)
+{
+	get->at = (size_t)request->offset;
+	return berth_ledger_get_blob(daemon->ledger, digest, &get->bytes, err) &&
+	       (get->bytes.size == (size_t)request->blob->size ||
+		       berth_fail(err, BERTH_ERROR_CORRUPT, "the blob has %zu bytes, not %lld", get->bytes.size,
+			       (long long)request->blob->size));
 }
 
 static void get_message(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context)
@@ -154,27 +189,25 @@ static void get_message(struct berth_rpc_call *call, const ProtobufCMessage *mes
 	const Berth__V1__GetBlobRequest *request = (const Berth__V1__GetBlobRequest *)message;
 	struct berth_error err;
 	struct berth_digest digest;
-	BERTH_AUTO_CLOSE int fd = -1;
 	bool ok = digest_of(request->blob, &digest, &err);
-	if (ok) {
-		fd = berth_blob_open_read(daemon->blobs, &digest, request->blob->size, &err);
-		ok = fd >= 0;
-	}
 	if (ok && (request->offset < 0 || request->offset > request->blob->size)) {
 		ok = berth_fail(&err, BERTH_ERROR_INVALID, "the offset lies outside the blob");
-	}
-	if (ok && lseek(fd, request->offset, SEEK_SET) < 0) {
-		ok = berth_fail_errno(&err, "the blob can't be read");
 	}
 	if (!ok) {
 		berth_rpc_finish(call, &err);
 		return;
 	}
 	struct get *get = berth_alloc(sizeof *get);
-	get->fd = fd;
-	fd = -1;
-	get->chunk = berth_alloc(GET_CHUNK);
+	get->fd = -1;
 	berth_rpc_call_set_data(call, get);
+	ok = open_file(daemon, &digest, request, get, &err) ||
+	     (err.code == BERTH_ERROR_NOT_FOUND && open_small(daemon, &digest, request, get, &err));
+	if (!ok) {
+		get->over = true;
+		berth_rpc_finish(call, &err);
+		return;
+	}
+	get->chunk = berth_alloc(GET_CHUNK);
 	get_more(call, context);
 }
 
@@ -184,6 +217,7 @@ static void get_ended(struct berth_rpc_call *call, bool cancelled, void *context
 	struct get *get = berth_rpc_call_data(call);
 	if (get) {
 		berth_close_cleanup(&get->fd);
+		berth_buf_free(&get->bytes);
 		free(get->chunk);
 		free(get);
 	}

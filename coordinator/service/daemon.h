@@ -11,6 +11,7 @@
 #define BERTH_SERVICE_THREADS   4
 #define BERTH_BLOB_THREADS      4
 #define BERTH_SESSION_BATCH_MAX 256
+#define BERTH_REPORT_FOLDER_MAX (64 * 1024) // bytes of a folder that came with its report
 // Unsent bytes of one download. A stream says that it is writable again once it was above half of this, so a download
 // stops only beyond that.
 #define BERTH_BLOB_UNSENT_MAX (3 * 1024 * 1024)
@@ -111,5 +112,7 @@ bool berth_read_reservations(struct berth_daemon *daemon, const char *budget, co
 // Why the evidence of a result does not hold, NULL when it does. The text is a literal.
 const char *berth_evidence_fault(
 	const uint8_t *key_der, size_t key_size, const char *agent, const Berth__V1__TrialDone *done);
+// The same of a folder that came with its result; *digest is that of its bytes.
+const char *berth_folder_fault(const Berth__V1__TrialDone *done, struct berth_digest *digest);
 // The number under "reward" of a rewards object, 0 without one.
 double berth_reward_number(const char *rewards_json);

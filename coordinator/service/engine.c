@@ -111,6 +111,14 @@ static void write_secrets(
 	}
 }
 
+static void write_blob(
+	struct berth_engine *engine, const struct berth_engine_request *request, const struct berth_outcome *outcome)
+{
+	if (request && request->blob_size && outcome->events_count) {
+		berth_ledger_put_blob(engine->options.ledger, &request->blob_digest, request->blob, request->blob_size);
+	}
+}
+
 static void decide(
 	struct berth_engine *engine, struct berth_engine_request *request, const struct berth_command *command)
 {
@@ -122,6 +130,7 @@ static void decide(
 	berth_core_decide(engine->options.core, command, now(), &decided->outcome);
 	append_events(engine, &decided->outcome);
 	write_secrets(engine, request, &decided->outcome);
+	write_blob(engine, request, &decided->outcome);
 }
 
 static int64_t next_tick_ns(const struct berth_engine *engine)

@@ -37,6 +37,10 @@ struct berth_engine_request {
 	// Packed secrets of a SUBMIT: written with its event when the job is new.
 	const void *secrets;
 	size_t secrets_size;
+	// A blob that the events of the command name: written with them. blob_size 0: none.
+	const void *blob;
+	size_t blob_size;
+	struct berth_digest blob_digest;
 	void (*prepare)(
 		struct berth_engine_request *request); // may be NULL; on the engine's thread, before it is decided
 	void (*done)(struct berth_engine_request *request, const struct berth_core *core,

@@ -7,8 +7,9 @@
 #include "common/codec/proto.h"
 #include "coordinator/service/daemon.h"
 
-#define JOBS_LIMIT   1000
-#define TRIALS_LIMIT 1000
+#define JOBS_LIMIT    1000
+#define TRIALS_LIMIT  1000
+#define FOLDERS_BYTES ((size_t)1024 * 1024) // of one page
 
 static size_t limit_of(uint32_t asked, size_t most, size_t otherwise)
 {
@@ -304,6 +305,31 @@ static bool name_trials(struct berth_daemon *daemon, struct question *question)
 	return !question->forgotten || read_forgotten(daemon, question);
 }
 
+// What still fits into the page; the trials after it come with the next.
+static void add_folders(struct berth_daemon *daemon, struct question *question)
+{
+	size_t size = 0;
+	for (size_t i = 0; i < question->count; i++) {
+		Berth__V1__Trial *trial = question->trials[i];
+		const Berth__V1__BlobRef *folder = trial->result ? trial->result->folder : NULL;
+		if (!folder || folder->size > BERTH_REPORT_FOLDER_MAX || folder->sha256.len != BERTH_DIGEST_SIZE) {
+			continue;
+		}
+		struct berth_digest digest;
+		struct berth_buf bytes = {0};
+		memcpy(digest.bytes, folder->sha256.data, BERTH_DIGEST_SIZE);
+		if (berth_ledger_get_blob(daemon->ledger, &digest, &bytes, NULL)) {
+			trial->folder = (ProtobufCBinaryData){.data = bytes.data, .len = bytes.size};
+			size += bytes.size;
+		} else {
+			berth_buf_free(&bytes);
+		}
+		while (size >= FOLDERS_BYTES && question->count > i + 1) {
+			berth_proto_free(question->trials[--question->count]);
+		}
+	}
+}
+
 static void list_trials(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context)
 {
 	struct berth_daemon *daemon = context;
@@ -318,6 +344,9 @@ static void list_trials(struct berth_rpc_call *call, const ProtobufCMessage *mes
 		if (question.sequences[i]) {
 			question.trials[i]->result = berth_read_result(daemon, question.sequences[i], false);
 		}
+	}
+	if (ok && request->with_folders) {
+		add_folders(daemon, &question);
 	}
 	Berth__V1__ListTrialsResponse *response = berth_alloc(sizeof *response);
 	berth__v1__list_trials_response__init(response);

@@ -91,6 +91,21 @@ static void look_up_seen(struct berth_engine_request *request)
 					     memcmp(seen->leaf_hash.data, leaf.bytes, BERTH_DIGEST_SIZE) == 0);
 }
 
+static void fill_done(struct session *session, struct arrived *arrived)
+{
+	struct berth_engine_request *request = &arrived->request;
+	const Berth__V1__TrialDone *done = arrived->message->report->done;
+	request->command.evidence_fault =
+		berth_evidence_fault(session->signing_key_der, session->signing_key_size, session->agent, done);
+	request->command.reward = berth_reward_number(done->result->rewards_json);
+	if (done->folder.len) {
+		const char *fault = berth_folder_fault(done, &request->blob_digest);
+		request->blob = done->folder.data;
+		request->blob_size = fault ? 0 : done->folder.len;
+		request->command.evidence_fault = fault ? fault : request->command.evidence_fault;
+	}
+}
+
 static bool fill_command(struct session *session, struct arrived *arrived, struct berth_error *err)
 {
 	struct berth_command *command = &arrived->request.command;
@@ -112,9 +127,7 @@ static bool fill_command(struct session *session, struct arrived *arrived, struc
 		command->kind = BERTH_COMMAND_REPORT;
 		command->report = message->report;
 		if (message->report->body_case == BERTH__V1__REPORT__BODY_DONE && message->report->done->result) {
-			command->evidence_fault = berth_evidence_fault(session->signing_key_der,
-				session->signing_key_size, session->agent, message->report->done);
-			command->reward = berth_reward_number(message->report->done->result->rewards_json);
+			fill_done(session, arrived);
 		}
 		return true;
 	case BERTH__V1__AGENT_MESSAGE__BODY_PROGRESS:

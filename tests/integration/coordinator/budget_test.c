@@ -240,7 +240,7 @@ static void a_paid_job_waits_for_its_money_settles_and_is_shown_after_a_restart(
 	assert_reservations(f, true, 1);
 	berth_sleep_ms(600, berth_within_ms(WAIT_MS, NULL), NULL); // the watcher's rate
 	// What is left after the first settlement is too little: the other waits for an amendment.
-	quay_finish(&agent, first->assignment, true);
+	quay_finish(&agent, first->assignment, QUAY_HONEST);
 	berth_proto_free(first);
 	pthread_join(watcher, NULL);
 	assert_true(watch.reached && watch.saw_blocked);
@@ -252,7 +252,7 @@ static void a_paid_job_waits_for_its_money_settles_and_is_shown_after_a_restart(
 	assert_ok(amended != NULL, err);
 	Berth__V1__CoordinatorMessage *second = quay_receive(&agent, BERTH__V1__COORDINATOR_MESSAGE__BODY_ASSIGNMENT);
 	assert_blocked(f, job, 0);
-	quay_finish(&agent, second->assignment, true);
+	quay_finish(&agent, second->assignment, QUAY_HONEST);
 	berth_proto_free(second);
 	quay_leave(&agent);
 	assert_int_equal(quay_state_of(f, job), BERTH__V1__JOB_STATE__JOB_COMPLETED);

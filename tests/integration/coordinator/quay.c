@@ -385,8 +385,7 @@ void quay_move(struct agent *agent, const char *lease, Berth__V1__LeaseState to,
 	report(agent, &body);
 }
 
-// Runs an assignment to its scored end; `honest` false signs another reward than it reports.
-void quay_finish(struct agent *agent, const Berth__V1__Assignment *assignment, bool honest)
+void quay_finish(struct agent *agent, const Berth__V1__Assignment *assignment, enum quay_honesty honesty)
 {
 	struct berth_error err;
 	Berth__V1__Lease *lease = assignment->leases[0];
@@ -401,7 +400,7 @@ void quay_finish(struct agent *agent, const Berth__V1__Assignment *assignment, b
 						       "\"OUTCOME_SCORED\",\"receipts\":[{\"lease_id\":\"%s\"}],"
 						       "\"rewards\":{\"reward\":%s},\"trial\":{\"generation\":%u,"
 						       "\"index\":%u,\"job_id\":\"%s\"},\"version\":1}",
-		digest_text, lease->lease_id, honest ? "0.5" : "0.25", assignment->trial->generation,
+		digest_text, lease->lease_id, honesty == QUAY_LIES ? "0.25" : "0.5", assignment->trial->generation,
 		assignment->trial->index, assignment->trial->job_id);
 	uint8_t signature[BERTH_SIGNATURE_SIZE];
 	assert_ok(berth_sign(
@@ -424,6 +423,13 @@ void quay_finish(struct agent *agent, const Berth__V1__Assignment *assignment, b
 	result.outcome = BERTH__V1__OUTCOME__OUTCOME_SCORED;
 	result.rewards_json = (char *)"{\"reward\": 0.5}";
 	result.evidence = &evidence;
+	Berth__V1__BlobRef folder = BERTH__V1__BLOB_REF__INIT;
+	struct berth_digest folder_digest = berth_sha256(QUAY_FOLDER, strlen(QUAY_FOLDER));
+	folder.sha256 = (ProtobufCBinaryData){sizeof folder_digest.bytes, folder_digest.bytes};
+	folder.size = (int64_t)strlen(QUAY_FOLDER);
+	result.folder = &folder;
+	const char *sent = honesty == QUAY_OTHER_FOLDER ? "the tar of another's folder" : QUAY_FOLDER;
+	done.folder = (ProtobufCBinaryData){strlen(sent), (uint8_t *)sent};
 	done.trial = assignment->trial;
 	done.result = &result;
 	body.body_case = BERTH__V1__REPORT__BODY_DONE;

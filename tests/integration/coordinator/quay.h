@@ -76,5 +76,8 @@ void quay_leave(struct agent *agent);
 // The next message of this kind; others are dropped. The caller frees it.
 Berth__V1__CoordinatorMessage *quay_receive(struct agent *agent, Berth__V1__CoordinatorMessage__BodyCase wanted);
 void quay_move(struct agent *agent, const char *lease, Berth__V1__LeaseState to, Berth__V1__DeathProof proof);
-// Runs an assignment to its scored end; `honest` false signs another reward than it reports.
-void quay_finish(struct agent *agent, const Berth__V1__Assignment *assignment, bool honest);
+// Runs an assignment to its scored end, with a folder in the report. QUAY_LIES signs another reward than it reports;
+// QUAY_OTHER_FOLDER sends other bytes than those that it names.
+enum quay_honesty { QUAY_HONEST, QUAY_LIES, QUAY_OTHER_FOLDER };
+#define QUAY_FOLDER "the tar of a trial's folder"
+void quay_finish(struct agent *agent, const Berth__V1__Assignment *assignment, enum quay_honesty honesty);

@@ -12,6 +12,33 @@
 #include "tests/integration/coordinator/quay.h"
 #include "tests/support/test.h"
 
+// The blob is `data`, from the offset on.
+static void assert_blob_is(struct fixture *f, Berth__V1__BlobRef *blob, size_t offset, const void *data)
+{
+	struct berth_error err;
+	struct berth_rpc_stream *stream = berth_rpc_stream_open(
+		f->blobs, &berth__v1__blob_service__descriptor, "GetBlob", berth_within_ms(WAIT_MS, NULL), &err);
+	Berth__V1__GetBlobRequest request = BERTH__V1__GET_BLOB_REQUEST__INIT;
+	request.blob = blob;
+	request.offset = (int64_t)offset;
+	berth_rpc_stream_send(stream, &request.base, NULL);
+	berth_rpc_stream_close_send(stream, NULL);
+	size_t at = offset, size = (size_t)blob->size;
+	ProtobufCMessage *message;
+	enum berth_rpc_received received;
+	while ((received = berth_rpc_stream_receive(stream, &message, berth_within_ms(WAIT_MS, NULL), &err)) ==
+		BERTH_RPC_MESSAGE) {
+		const Berth__V1__GetBlobResponse *response = (const Berth__V1__GetBlobResponse *)message;
+		assert_true(at + response->chunk.len <= size);
+		assert_memory_equal((const uint8_t *)data + at, response->chunk.data, response->chunk.len);
+		at += response->chunk.len;
+		berth_proto_free(message);
+	}
+	assert_ok(received == BERTH_RPC_END, err);
+	assert_int_equal(at, size);
+	berth_rpc_stream_free(stream);
+}
+
 static void a_large_blob_comes_back_whole_and_from_any_offset(void **state)
 {
 	struct fixture *f = *state;
@@ -21,30 +48,11 @@ static void a_large_blob_comes_back_whole_and_from_any_offset(void **state)
 	berth_random(data, SIZE);
 	struct berth_digest digest = berth_sha256(data, SIZE);
 	assert_ok(quay_put(f, &digest, data, SIZE, &err), err);
-	struct berth_rpc_stream *stream = berth_rpc_stream_open(
-		f->blobs, &berth__v1__blob_service__descriptor, "GetBlob", berth_within_ms(WAIT_MS, NULL), &err);
-	Berth__V1__GetBlobRequest request = BERTH__V1__GET_BLOB_REQUEST__INIT;
 	Berth__V1__BlobRef blob = BERTH__V1__BLOB_REF__INIT;
 	blob.sha256 = (ProtobufCBinaryData){BERTH_DIGEST_SIZE, digest.bytes};
 	blob.size = SIZE;
-	request.blob = &blob;
-	request.offset = OFFSET;
-	berth_rpc_stream_send(stream, &request.base, NULL);
-	berth_rpc_stream_close_send(stream, NULL);
-	size_t at = OFFSET;
-	ProtobufCMessage *message;
-	enum berth_rpc_received received;
-	while ((received = berth_rpc_stream_receive(stream, &message, berth_within_ms(WAIT_MS, NULL), &err)) ==
-		BERTH_RPC_MESSAGE) {
-		const Berth__V1__GetBlobResponse *response = (const Berth__V1__GetBlobResponse *)message;
-		assert_true(at + response->chunk.len <= SIZE);
-		assert_memory_equal(data + at, response->chunk.data, response->chunk.len);
-		at += response->chunk.len;
-		berth_proto_free(message);
-	}
-	assert_ok(received == BERTH_RPC_END, err);
-	assert_int_equal(at, SIZE);
-	berth_rpc_stream_free(stream);
+	assert_blob_is(f, &blob, 0, data);
+	assert_blob_is(f, &blob, OFFSET, data);
 }
 
 static void a_job_needs_its_bundle_and_a_wrong_digest_is_refused(void **state)
@@ -159,6 +167,31 @@ static void wait_until_forgotten(struct fixture *f, const char *job)
 	assert_true(forgotten.is);
 }
 
+// What came with a report comes with the trials that are asked for so, and by its name as every blob.
+static void assert_folders(struct fixture *f, const char *job)
+{
+	struct berth_error err;
+	Berth__V1__ListTrialsRequest request = BERTH__V1__LIST_TRIALS_REQUEST__INIT;
+	request.job_id = (char *)job;
+	request.with_folders = true;
+	Berth__V1__ListTrialsResponse *trials = JOBS(f->main, "ListTrials", &request, &err);
+	assert_ok(trials != NULL, err);
+	assert_int_equal(trials->n_trials, 2);
+	assert_int_equal(trials->trials[1]->folder.len, strlen(QUAY_FOLDER));
+	assert_memory_equal(trials->trials[1]->folder.data, QUAY_FOLDER, strlen(QUAY_FOLDER));
+	Berth__V1__BlobRef *blobs[] = {trials->trials[1]->result->folder};
+	Berth__V1__FindMissingRequest find = BERTH__V1__FIND_MISSING_REQUEST__INIT;
+	find.n_blobs = 1;
+	find.blobs = blobs;
+	Berth__V1__FindMissingResponse *found =
+		quay_call(f->blobs, &berth__v1__blob_service__descriptor, "FindMissing", &find, &err);
+	assert_ok(found != NULL, err);
+	assert_int_equal(found->n_missing, 0);
+	berth_proto_free(found);
+	assert_blob_is(f, blobs[0], 4, QUAY_FOLDER);
+	berth_proto_free(trials);
+}
+
 // What is shown of a job of two trials that are over, wherever it is kept.
 static void assert_shown(struct fixture *f, const char *job)
 {
@@ -172,7 +205,9 @@ static void assert_shown(struct fixture *f, const char *job)
 	assert_string_equal(trials->trials[1]->result->rewards_json, "{\"reward\": 0.5}");
 	assert_memory_equal(trials->trials[1]->trial_name, "count-words__", 13);
 	assert_string_equal(trials->trials[1]->agent_host, "north");
+	assert_int_equal(trials->trials[1]->folder.len, 0);
 	berth_proto_free(trials);
+	assert_folders(f, job);
 	Berth__V1__ListLeasesRequest leases_request = BERTH__V1__LIST_LEASES_REQUEST__INIT;
 	leases_request.job_id = (char *)job;
 	Berth__V1__ListLeasesResponse *leases =
@@ -206,7 +241,7 @@ static void an_agent_scores_a_job_and_a_restart_changes_nothing(void **state)
 	assert_null(value_of(given[1]->assignment, "verifier/0"));
 	assert_string_equal(value_of(given[1]->assignment, "environment"), "third");
 	for (size_t i = 0; i < 2; i++) {
-		quay_finish(&agent, given[i]->assignment, true);
+		quay_finish(&agent, given[i]->assignment, QUAY_HONEST);
 		berth_proto_free(given[i]);
 	}
 	pthread_join(watcher, NULL);
@@ -226,22 +261,31 @@ static void an_agent_scores_a_job_and_a_restart_changes_nothing(void **state)
 	assert_shown(f, job);
 }
 
-static void a_result_that_says_more_than_was_signed_is_run_again(void **state)
+static void assert_run_again(struct fixture *f, enum quay_honesty how)
 {
-	struct fixture *f = *state;
 	struct agent agent = {0};
 	BERTH_AUTO_FREE char *job = quay_submit(f, "key", 1);
 	quay_join(&agent, f);
 	Berth__V1__CoordinatorMessage *first = quay_receive(&agent, BERTH__V1__COORDINATOR_MESSAGE__BODY_ASSIGNMENT);
-	quay_finish(&agent, first->assignment, false);
+	quay_finish(&agent, first->assignment, how);
 	Berth__V1__CoordinatorMessage *second = quay_receive(&agent, BERTH__V1__COORDINATOR_MESSAGE__BODY_ASSIGNMENT);
 	assert_int_equal(second->assignment->trial->generation, 2);
 	assert_string_not_equal(second->assignment->leases[0]->lease_id, first->assignment->leases[0]->lease_id);
-	quay_finish(&agent, second->assignment, true);
+	quay_finish(&agent, second->assignment, QUAY_HONEST);
 	assert_int_equal(quay_state_of(f, job), BERTH__V1__JOB_STATE__JOB_COMPLETED);
 	berth_proto_free(first);
 	berth_proto_free(second);
 	quay_leave(&agent);
+}
+
+static void a_result_that_says_more_than_was_signed_is_run_again(void **state)
+{
+	assert_run_again(*state, QUAY_LIES);
+}
+
+static void a_result_that_comes_with_another_folder_is_run_again(void **state)
+{
+	assert_run_again(*state, QUAY_OTHER_FOLDER);
 }
 
 static void a_cancel_reaches_the_agent_and_the_watcher(void **state)
@@ -278,6 +322,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(only_the_right_role_and_the_newest_certificate_are_served),
 	TEST(an_agent_scores_a_job_and_a_restart_changes_nothing),
 	TEST(a_result_that_says_more_than_was_signed_is_run_again),
+	TEST(a_result_that_comes_with_another_folder_is_run_again),
 	TEST(a_cancel_reaches_the_agent_and_the_watcher),
 };
 

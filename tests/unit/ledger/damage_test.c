@@ -16,7 +16,7 @@
 #define BATCH  7
 
 enum { LOG, LEAF, TREE, STATE, SECRET };
-static const char *const families[] = {"log", "leaf", "tree", "state", "secret", "row", NULL};
+static const char *const families[] = {"log", "leaf", "tree", "state", "secret", "row", "blob", NULL};
 
 struct fixture {
 	char *folder;

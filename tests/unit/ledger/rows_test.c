@@ -135,7 +135,7 @@ static void the_tree_goes_on_from_any_marker(void **state)
 
 static void flip(const char *folder, uint64_t sequence)
 {
-	static const char *const families[] = {"log", "leaf", "tree", "state", "secret", "row", NULL};
+	static const char *const families[] = {"log", "leaf", "tree", "state", "secret", "row", "blob", NULL};
 	const struct berth_store_options options = {.families = families};
 	BERTH_AUTO_FREE char *path = berth_path_join(folder, "ledger");
 	struct berth_error err;

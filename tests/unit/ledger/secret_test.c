@@ -120,7 +120,7 @@ static bool find_text(void *context, const void *key, size_t key_size, const voi
 // The stored row of a job, read or put past the ledger.
 static void with_store(struct fixture *fixture, void (*work)(struct berth_store *store))
 {
-	static const char *const families[] = {"log", "leaf", "tree", "state", "secret", "row", NULL};
+	static const char *const families[] = {"log", "leaf", "tree", "state", "secret", "row", "blob", NULL};
 	const struct berth_store_options options = {.families = families};
 	BERTH_AUTO_FREE char *path = berth_path_join(fixture->data, "ledger");
 	struct berth_error err;
@@ -250,6 +250,29 @@ static void a_keyed_digest_depends_on_the_text_and_the_key(void **state)
 
 #define WITH_KEY(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
+static void a_small_blob_comes_with_its_event_and_damage_is_told(void **state)
+{
+	struct fixture *fixture = *state;
+	struct berth_error err;
+	struct berth_digest digest = berth_sha256("tar", 3), wrong = berth_sha256("rat", 3);
+	BERTH_AUTO(berth_buf_free) struct berth_buf data = {0};
+	append_events(fixture->ledger, 1);
+	berth_ledger_put_blob(fixture->ledger, &digest, "tar", 3);
+	reopen(fixture); // without a commit
+	assert_events(fixture->ledger, 0);
+	assert_false(berth_ledger_has_blob(fixture->ledger, &digest));
+	assert_fails(berth_ledger_get_blob(fixture->ledger, &digest, &data, &err), err, BERTH_ERROR_NOT_FOUND, "blob");
+	append_events(fixture->ledger, 1);
+	berth_ledger_put_blob(fixture->ledger, &digest, "tar", 3);
+	berth_ledger_put_blob(fixture->ledger, &wrong, "tar", 3);
+	assert_ok(berth_ledger_commit(fixture->ledger, &err), err);
+	reopen(fixture);
+	assert_events(fixture->ledger, 1);
+	assert_ok(berth_ledger_get_blob(fixture->ledger, &digest, &data, &err), err);
+	assert_string_equal(berth_buf_text(&data), "tar");
+	assert_fails(berth_ledger_get_blob(fixture->ledger, &wrong, &data, &err), err, BERTH_ERROR_CORRUPT, "digest");
+}
+
 static const struct CMUnitTest tests[] = {
 	WITH_KEY(secrets_come_back_until_they_are_dropped),
 	WITH_KEY(empty_secrets_can_be_kept),
@@ -261,5 +284,6 @@ static const struct CMUnitTest tests[] = {
 	WITH_KEY(a_key_file_of_another_size_or_in_the_data_folder_is_refused),
 	WITH_KEY(secrets_before_the_key_are_refused),
 	WITH_KEY(a_keyed_digest_depends_on_the_text_and_the_key),
+	WITH_KEY(a_small_blob_comes_with_its_event_and_damage_is_told),
 };
 BERTH_TEST_MAIN(tests)

@@ -12,6 +12,8 @@
 #include "common/codec/proto.h"
 #include "common/codec/tar.h"
 
+#define FOLDER_MAX (64 * 1024) // that may come with a report
+
 #define WAIT_S      60
 #define GRACE_MS    50
 #define JOB         "0123456789abcdef0123456789abcdef"
@@ -201,6 +203,36 @@ static void on_move(struct fake *fake, const Berth__V1__LeaseMove *move)
 	lease->state = move->state;
 }
 
+static void keep_blob(struct fake *fake, const uint8_t digest[static 32], struct berth_buf *bytes)
+{
+	uint8_t *copy = berth_memdup(digest, 32);
+	Berth__V1__BlobRef ref = BERTH__V1__BLOB_REF__INIT;
+	ref.sha256 = (ProtobufCBinaryData){.data = copy, .len = 32};
+	if (!fake_blob(fake, &ref)) {
+		struct fake_blob *blob = &fake->blobs[fake->blobs_count++];
+		memcpy(blob->digest, digest, 32);
+		blob->bytes = *bytes;
+		memset(bytes, 0, sizeof *bytes);
+	}
+	free(copy);
+}
+
+// A small folder comes with its report.
+static void keep_folder(struct fake *fake, const Berth__V1__TrialDone *done)
+{
+	struct berth_digest digest = berth_sha256(done->folder.data, done->folder.len);
+	const Berth__V1__BlobRef *named = done->result->folder;
+	if (!named || memcmp(digest.bytes, named->sha256.data, 32) != 0 || (size_t)named->size != done->folder.len ||
+		done->folder.len > FOLDER_MAX) {
+		fault(fake, "trial %u came with another folder than its result names", done->trial->index);
+		return;
+	}
+	struct berth_buf bytes = {0};
+	berth_buf_add(&bytes, done->folder.data, done->folder.len);
+	keep_blob(fake, digest.bytes, &bytes);
+	berth_buf_free(&bytes);
+}
+
 static void on_done(struct fake *fake, const Berth__V1__TrialDone *done, const char *boot_id)
 {
 	struct fake_trial *trial = &fake->trials[done->trial->index];
@@ -218,6 +250,9 @@ static void on_done(struct fake *fake, const Berth__V1__TrialDone *done, const c
 		return;
 	}
 	trial->accepted++;
+	if (done->folder.len) {
+		keep_folder(fake, done);
+	}
 	if (done->result->folder && !fake_blob(fake, done->result->folder)) {
 		fault(fake, "trial %u was reported before its folder was put", done->trial->index);
 	}
@@ -354,20 +389,6 @@ static void put_message(struct berth_rpc_call *call, const ProtobufCMessage *bas
 	}
 	berth_buf_add(&putting->bytes, request->chunk.data, request->chunk.len);
 	berth_rpc_read_next(call);
-}
-
-static void keep_blob(struct fake *fake, const uint8_t digest[static 32], struct berth_buf *bytes)
-{
-	uint8_t *copy = berth_memdup(digest, 32);
-	Berth__V1__BlobRef ref = BERTH__V1__BLOB_REF__INIT;
-	ref.sha256 = (ProtobufCBinaryData){.data = copy, .len = 32};
-	if (!fake_blob(fake, &ref)) {
-		struct fake_blob *blob = &fake->blobs[fake->blobs_count++];
-		memcpy(blob->digest, digest, 32);
-		blob->bytes = *bytes;
-		memset(bytes, 0, sizeof *bytes);
-	}
-	free(copy);
 }
 
 static void put_half_closed(struct berth_rpc_call *call, void *context)

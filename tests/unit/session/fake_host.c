@@ -14,6 +14,8 @@
 #include "common/base/mem.h"
 #include "common/codec/proto.h"
 
+#define BULK_SIZE ((size_t)128 * 1024)
+
 #define HOLD_SLICE_MS 5
 
 struct fake_runner {
@@ -179,6 +181,11 @@ static void run(const struct berth_trial_host *trial_host, const struct berth_tr
 	BERTH_AUTO_FREE char *text =
 		berth_format("trial %u.%u\n", assignment->trial->index, assignment->trial->generation);
 	berth_file_write(path, text, strlen(text), 0644, NULL);
+	if (assignment->trial->index % 2 == 0) {
+		BERTH_AUTO_FREE uint8_t *bulk = berth_alloc(BULK_SIZE);
+		BERTH_AUTO_FREE char *bulky = berth_path_join(input->work_folder, "bulk");
+		berth_file_write(bulky, bulk, BULK_SIZE, 0644, NULL);
+	}
 	if (went_on) {
 		note_run(host, assignment->trial);
 		result->outcome = BERTH__V1__OUTCOME__OUTCOME_SCORED;

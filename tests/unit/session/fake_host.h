@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A place to run trials whose resources are files: FOLDER/resources/<lease id> is there from create to kill. Each run
-// that ends by itself appends a line to FOLDER/runs.
+// that ends by itself appends a line to FOLDER/runs. A trial of an even index leaves a folder too large to go with its
+// report.
 #pragma once
 
 #include <pthread.h>

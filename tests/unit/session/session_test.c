@@ -82,6 +82,7 @@ static void trials_run_and_their_results_are_reported_with_their_folders(void **
 	assert_int_equal(world->fake.leases_count, 7);
 	assert_int_equal(fake_open_leases(&world->fake), 0);
 	assert_int_equal(world->fake.gets, 1); // one bundle for all
+	assert_int_equal(world->fake.puts, 4); // the folders that are too large to go with their reports
 	for (size_t i = 0; i < 7; i++) {
 		const Berth__V1__TrialResult *result = world->fake.trials[i].result;
 		assert_int_equal(result->outcome, BERTH__V1__OUTCOME__OUTCOME_SCORED);
