@@ -32,6 +32,7 @@ static void add_job(struct cli_table *table, const Berth__V1__Job *job)
 	cli_table_add(table, "%s", state);
 	cli_table_add(table, "%u", counts->total);
 	cli_table_add(table, "%u", counts->running);
+	cli_table_add(table, "%u", counts->budget_blocked);
 	cli_table_add(table, "%u", counts->scored);
 	cli_table_add(table, "%u", counts->unscored + counts->quarantined + counts->cancelled);
 	add_mean(table, counts);
@@ -41,8 +42,8 @@ static void add_job(struct cli_table *table, const Berth__V1__Job *job)
 
 static struct cli_table *job_table(void)
 {
-	static const char *const HEADS[] = {
-		"JOB", "NAME", "STATE", "TRIALS", "RUNNING", "SCORED", "UNSCORED", "REWARD", "SUBMITTED", "BY", NULL};
+	static const char *const HEADS[] = {"JOB", "NAME", "STATE", "TRIALS", "RUNNING", "BLOCKED", "SCORED",
+		"UNSCORED", "REWARD", "SUBMITTED", "BY", NULL};
 	return cli_table_new(HEADS);
 }
 

@@ -432,8 +432,9 @@ static void count_forfeits(struct berth_core *core, const event_t *event)
 {
 	bool ended = event->body_case == BERTH__STORE__V1__EVENT__BODY_BUDGET_ENDED;
 	const Berth__V1__Reservation *row = NULL;
-	if (ended && event->budget_ended->ending->state == BERTH__V1__RESERVATION_STATE__FORFEITED) {
+	if (ended) {
 		row = berth_budgets_reservation(core->budgets, event->budget_ended->reservation_id);
+		row = may_be_appealed(row) ? row : NULL;
 	} else if (event->body_case == BERTH__STORE__V1__EVENT__BODY_BUDGET_APPEALED) {
 		row = event->budget_appealed->forfeited;
 	}

@@ -185,7 +185,8 @@ struct berth_core_records {
 // A new core as of the marker; the events after it are applied next. CORRUPT names the record.
 bool berth_core_load(struct berth_core *core, const struct berth_core_records *records, struct berth_error *err);
 
-// SHA-256 over the records in key order, but those of trials and leases of jobs that are sealed and of settled leases.
+// SHA-256 over the records in key order, but those of trials and leases of jobs that are sealed, of settled leases and
+// of reservations whose end is final.
 struct berth_digest berth_core_digest(const struct berth_core *core);
 Berth__V1__Incarnation berth_core_incarnation(const struct berth_core *core); // nonce points into the core
 

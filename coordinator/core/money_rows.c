@@ -17,11 +17,10 @@ static const Berth__V1__Reservation *reservation_of(const struct berth_budgets *
 	return is_one ? berth_budgets_reservation(budgets, key + strlen(RESERVATION)) : NULL;
 }
 
-// An open one is money that is held, a forfeited one may be appealed. Any other end is final.
+// An open one is money that is held. Any other end than a forfeit that may be appealed is final.
 static bool is_final(const Berth__V1__Reservation *row)
 {
-	return row->state != BERTH__V1__RESERVATION_STATE__RESERVED &&
-	       row->state != BERTH__V1__RESERVATION_STATE__FORFEITED;
+	return row->state != BERTH__V1__RESERVATION_STATE__RESERVED && !may_be_appealed(row);
 }
 
 static char *record_key(const char *key, const Berth__V1__Reservation *row)

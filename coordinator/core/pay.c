@@ -182,6 +182,13 @@ void end_reservation(const struct decision *decision, const struct lease *lease,
 
 // --- appeals ---
 
+bool may_be_appealed(const Berth__V1__Reservation *row)
+{
+	const char *failure = row->ending ? row->ending->failure_type : "";
+	return row->state == BERTH__V1__RESERVATION_STATE__FORFEITED && strcmp(failure, "PreDispatchFailure") != 0 &&
+	       strcmp(failure, "CreateRejected") != 0;
+}
+
 static Berth__V1__Lease late_receipt(const struct decision *decision, const Berth__V1__LeaseMove *move)
 {
 	const struct berth_core *core = decision->core;
@@ -199,8 +206,7 @@ bool appeal_forfeit(const struct decision *decision, const Berth__V1__LeaseMove 
 {
 	const struct berth_budgets *budgets = decision->core->budgets;
 	const Berth__V1__Reservation *row = berth_budgets_reservation(budgets, move->lease_id);
-	if (!row || row->state != BERTH__V1__RESERVATION_STATE__FORFEITED ||
-		strcmp(row->scope->lane, decision->command->agent) != 0) {
+	if (!row || !may_be_appealed(row) || strcmp(row->scope->lane, decision->command->agent) != 0) {
 		return false;
 	}
 	BERTH_AUTO(berth_buf_free) struct berth_buf packed = {0};

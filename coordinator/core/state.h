@@ -106,7 +106,7 @@ struct job {
 	uint32_t open_leases;
 	uint32_t *agent_running; // by agent config
 	uint32_t running_cpus;
-	uint32_t forfeits; // of its reservations: each may be appealed
+	uint32_t forfeits; // of its reservations that may be appealed
 	int64_t *prices;   // by task, then agent: what one run holds at most; NULL: it names no budget, or has ended
 	struct queue ready;
 	struct cell *delayed; // queued with a time to wait for; volatile, as is the order of what waits
@@ -337,6 +337,8 @@ void refuse_run(const struct decision *decision, struct cell *cell, const struct
 // After the lease was retired by this move.
 void end_reservation(const struct decision *decision, const struct lease *lease, const Berth__V1__LeaseMove *move,
 	Berth__V1__LeaseState from);
+// A forfeit of use that is unknown; what a policy forfeits because it was never dispatched has its proof already.
+bool may_be_appealed(const Berth__V1__Reservation *row);
 // True when the move is about a forfeited reservation and was decided as its appeal.
 bool appeal_forfeit(const struct decision *decision, const Berth__V1__LeaseMove *move);
 void unblock_jobs(struct berth_core *core, const char *budget); // money of it may have come back

@@ -365,7 +365,7 @@ static void jobs_are_listed_shown_and_cancelled(void **state)
 	assert_has(shell.out, "JOB  ");
 	assert_has(shell.out, FAKE_JOB_ID "  tide  running  3");
 	SHELL(&shell, "job", "list", "--output", "plain");
-	assert_has(shell.out, FAKE_JOB_ID "\ttide\trunning\t3\t0\t0\t0\t-\t");
+	assert_has(shell.out, FAKE_JOB_ID "\ttide\trunning\t3\t0\t0\t0\t0\t-\t");
 	SHELL(&shell, "job", "show", "tide");
 	assert_code(shell, 0);
 	assert_has(shell.out, "moor__trial2");

@@ -193,6 +193,7 @@ static const char *submit(struct test_fleet *fleet, const char *key, uint32_t ta
 	spec->task.base_name = spec->task.name = (char *)"count-words";
 	spec->task.environment_id = (char *)"0123456789abcdef0123456789abcdef";
 	spec->task.cpus = 1;
+	spec->task.separate_verifier = fleet->verifier;
 	spec->task.memory_mb = fleet->memory_mb ? fleet->memory_mb : 512;
 	for (uint32_t i = 0; i < tasks; i++) {
 		spec->tasks[i] = &spec->task;
@@ -251,14 +252,18 @@ const char *test_submit_paid(struct test_fleet *fleet, const char *key, uint32_t
 
 #define DIGEST_TEXT "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
+#define VERIFIER_RATE                                                                                                  \
+	",{\"backend\":\"local\",\"role\":\"verifier_environment\",\"cpu_count\":1,\"memory_mb\":512,"                 \
+	"\"nano_usd_per_second\":20,\"billing_quantum_seconds\":60}"
+
 void test_open_budget(struct test_fleet *fleet, const char *name, int64_t hard, int64_t phase, const char *more)
 {
 	BERTH_AUTO_FREE char *json = berth_format(
 		"{\"study_id\":\"s\",\"manifest_digest\":\"" DIGEST_TEXT "\",\"hard_limit_nano_usd\":%lld,"
 		"\"phase_limits_nano_usd\":{\"search\":%lld},\"rates\":[{\"backend\":\"local\","
 		"\"role\":\"task_environment\",\"cpu_count\":1,\"memory_mb\":512,\"nano_usd_per_second\":10,"
-		"\"billing_quantum_seconds\":60}]%s}",
-		(long long)hard, (long long)phase, more);
+		"\"billing_quantum_seconds\":60}%s]%s}",
+		(long long)hard, (long long)phase, fleet->verifier ? VERIFIER_RATE : "", more);
 	struct berth_error err = {0};
 	Berth__V1__CreateBudgetRequest request = BERTH__V1__CREATE_BUDGET_REQUEST__INIT;
 	request.name = (char *)name;

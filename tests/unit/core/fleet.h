@@ -16,6 +16,7 @@ struct test_fleet {
 	uint64_t outbox_first; // of the next heartbeats
 	int64_t elapsed_ns;    // of the next lease moves
 	uint32_t memory_mb;    // of the next jobs' tasks; 0: 512
+	bool verifier;         // the next jobs' tasks have a verifier environment of their own
 	bool quick;            // states are not compared until it is false again
 };
 
@@ -40,8 +41,10 @@ const char *test_submit(struct test_fleet *fleet, const char *key, uint32_t task
 const char *test_submit_retrying(struct test_fleet *fleet, const char *key, uint32_t max_retries);
 
 // A budget that rates local task environments of one CPU and 512 MB at 10 nano-USD a second, in quanta of 60 s, and
-// TEST_PRICE is what one run of a trial of test_submit_paid holds.
-#define TEST_PRICE INT64_C(45000)
+// TEST_PRICE is what one run of a trial of test_submit_paid holds. fleet->verifier rates verifier environments alike,
+// with 20 nano-USD. `more` are fields of the policy, behind a ",".
+#define TEST_VERIFIER_PRICE INT64_C(36000)
+#define TEST_PRICE          INT64_C(45000)
 void test_open_budget(struct test_fleet *fleet, const char *name, int64_t hard, int64_t phase, const char *more);
 void test_amend_budget(struct test_fleet *fleet, const char *name, uint64_t number, int64_t hard, int64_t phase);
 const char *test_submit_paid(struct test_fleet *fleet, const char *key, uint32_t tasks, const char *budget);

@@ -223,6 +223,44 @@ static void a_quote_is_the_price_of_every_generation_and_at_most_the_policys_lim
 	assert_int_equal(fleet->outcome.events[1]->budget_job_limited->limit_nano_usd, 50000);
 }
 
+static void a_verifier_environment_is_reserved_with_the_tasks_or_neither(void **state)
+{
+	struct test_fleet *fleet = *state;
+	test_join(fleet, "north", BOOT_A, 2);
+	test_open_budget(fleet, "one", 1000000, 1000000, "");
+	fleet->verifier = true;
+	BERTH_AUTO_FREE const char *unrated = test_submit_paid(fleet, "i", 1, "one");
+	assert_refused(fleet, BERTH_ERROR_BUDGET, "no rate for local verifier_environment");
+	int64_t limit = 2 * (TEST_PRICE + TEST_VERIFIER_PRICE) - 1;
+	test_open_budget(fleet, "b", limit, limit, "");
+	BERTH_AUTO_FREE const char *job = test_submit_paid(fleet, "j", 2, "b");
+	assert_ok(fleet->outcome.error.code == BERTH_ERROR_OK, fleet->outcome.error);
+	test_place(fleet);
+	assert_sums(fleet, "b", 0, TEST_PRICE + TEST_VERIFIER_PRICE, 0);
+	assert_int_equal(test_state(fleet, job, 0), TRIAL(RUNNING));
+	assert_int_equal(test_state(fleet, job, 1), TRIAL(BUDGET_BLOCKED));
+}
+
+static void what_a_policy_forfeits_undispatched_is_final(void **state)
+{
+	struct test_fleet *fleet = *state;
+	uint64_t session = test_join(fleet, "north", BOOT_A, 1);
+	test_open_budget(fleet, "b", 1000000, 1000000, ",\"forfeit_undispatched\":true");
+	BERTH_AUTO_FREE const char *job = test_submit_paid(fleet, "j", 1, "b");
+	test_place(fleet);
+	BERTH_AUTO_FREE char *lease = berth_strdup(test_lease(fleet, job, 0));
+	test_report_lease(fleet, "north", session, BOOT_A, 1, lease, LEASE(RETIRED), PROOF(NEVER_DISPATCHED));
+	assert_sums(fleet, "b", 0, 0, TEST_PRICE);
+	test_report_lease(fleet, "north", session, BOOT_A, 2, lease, LEASE(RETIRED), PROOF(ABSENCE_SEEN));
+	assert_sums(fleet, "b", 0, 0, TEST_PRICE);
+	for (int i = 0; i < 20; i++) {
+		test_disk_write(fleet->disk, fleet->core, 3);
+	}
+	BERTH_AUTO(berth_proto_cleanup) Berth__V1__Reservation *gone = test_reservation(fleet, "b", lease);
+	assert_null(gone);
+	assert_sums(fleet, "b", 0, 0, TEST_PRICE);
+}
+
 // --- waiting for money ---
 
 static void assert_counts(const struct test_fleet *fleet, const char *job, uint32_t running, uint32_t queued,
@@ -534,6 +572,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(a_time_that_cannot_be_priced_is_no_usage),
 	TEST(a_job_names_a_budget_a_phase_and_machines_that_are_rated),
 	TEST(a_quote_is_the_price_of_every_generation_and_at_most_the_policys_limit),
+	TEST(a_verifier_environment_is_reserved_with_the_tasks_or_neither),
+	TEST(what_a_policy_forfeits_undispatched_is_final),
 	TEST(who_finds_no_room_waits_with_the_sums_until_a_settlement),
 	TEST(an_amendment_lets_those_run_that_wait),
 	TEST(a_cheaper_job_runs_while_a_dear_one_waits_and_no_host_is_kept_for_it),
