@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The auditor: reads what is durable in the coordinator's log and on the agents' disks, keeps a small model of its own,
+// and compares it with what was said, what was run, and what is alive. It shares no code with the cores.
+#pragma once
+
+#include "coordinator/service/daemon.h"
+#include "tests/sim/world.h"
+
+void sim_audit_begin(void);
+void sim_audit_end(void);
+
+// --- told by the processes ---
+bool sim_audit_is_enrolled(const char *agent);
+void sim_audit_submitted(const char *job_id); // the user has the answer
+void sim_audit_cancelled(const char *job_id);
+// A coordinator (the context) has recovered: on its engine's thread, where everything decided is durable.
+void sim_audit_started(const struct berth_core *core, void *coordinator);
+void sim_audit_start_failed(struct sim_coordinator *coordinator, const struct berth_error *err);
+void sim_audit_fenced(void);                            // the coordinator has heard of a newer one
+bool sim_audit_knows_incarnation(const uint8_t *nonce); // one of the coordinator's own
+
+// --- the whole, at the end ---
+bool sim_audit_is_settled(void); // every answered job has ended and has no open lease
+void sim_audit_whole(void);      // Merkle tree, a flipped bit
+uint64_t sim_audit_events(void);
+void sim_audit_describe(char *text, size_t size); // what is not settled

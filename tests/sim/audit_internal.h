@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The auditor's model (audit_model.c), and what passes it (audit.c).
+#pragma once
+
+#include <uthash.h>
+
+#include "tests/sim/audit.h"
+
+enum audit_cell_state { AUDIT_QUEUED, AUDIT_RUNNING, AUDIT_OVER };
+
+struct audit_cell {
+	uint32_t generation;
+	enum audit_cell_state state;
+	bool scored, ended; // by a result; `ended` only once
+	char agent[24];
+};
+
+struct audit_job {
+	char id[33];
+	struct audit_cell *cells;
+	uint32_t cells_count, over_count, open_leases;
+	bool cancelling, ended;
+	UT_hash_handle hh;
+};
+
+struct audit_lease {
+	char id[33];
+	struct audit_job *job;
+	uint32_t index, generation;
+	char agent[24];
+	Berth__V1__LeaseState state;
+	Berth__V1__DeathProof proof;
+	UT_hash_handle hh;
+};
+
+struct audit_boot {
+	char name[64]; // agent/boot
+	uint64_t applied;
+	UT_hash_handle hh;
+};
+
+struct audit_nonce {
+	uint8_t nonce[16];
+	uint64_t number;
+	struct audit_nonce *next;
+};
+
+struct audit {
+	uint64_t last; // event that was read
+	struct audit_job *jobs;
+	struct audit_lease *leases;
+	struct audit_boot *boots;
+	struct audit_nonce *incarnations;
+	char agents[SIM_AGENTS_MAX][24];
+	unsigned agents_count;
+	uint64_t incarnation;
+};
+extern struct audit audit;
+
+void audit_event(const Berth__Store__V1__Event *event);
+struct audit_job *audit_job(const char *id);
+struct audit_lease *audit_lease(const char *id);
+uint64_t audit_applied(const char *agent, const char *boot_id);
+void audit_forget(void);

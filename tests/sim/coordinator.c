@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// A coordinator process: the real one, on a simulated disk and network.
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/base/cancel.h"
+#include "common/base/file.h"
+#include "common/base/mem.h"
+#include "common/evidence/x509.h"
+#include "coordinator/service/daemon.h"
+#include "tests/sim/audit.h"
+#include "tests/sim/check.h"
+#include "tests/sim/trial.h"
+#include "tests/sim/world.h"
+
+#define RESTART_MS_MOST 20000
+#define GENERATIONS     6
+#define MS              INT64_C(1000000)
+
+static const char *authority(void)
+{
+	static char *certificate;
+	if (!certificate) {
+		struct berth_error err;
+		BERTH_AUTO_FREE char *key = NULL;
+		if (!berth_x509_authority_new("quay", 365, &certificate, &key, &err)) {
+			abort();
+		}
+	}
+	return certificate;
+}
+
+// A result's evidence is checked elsewhere; here it holds.
+const char *berth_evidence_fault(
+	const uint8_t *key_der, size_t key_size, const char *agent, const Berth__V1__TrialDone *done)
+{
+	(void)key_der, (void)key_size, (void)agent, (void)done;
+	return NULL;
+}
+
+double berth_reward_number(const char *rewards_json)
+{
+	const char *at = strstr(rewards_json, "0.");
+	return at ? strtod(at, NULL) : 0;
+}
+
+static void fenced(void *context)
+{
+	struct sim_coordinator *coordinator = context;
+	sim_trace("%s: a newer incarnation is known", coordinator->process.name);
+	if (!coordinator->is_twin) {
+		sim_audit_fenced();
+	}
+	berth_cancel_fire(coordinator->stop);
+}
+
+// --- enrolment, once ---
+static void enrolled(
+	struct berth_engine_request *request, const struct berth_core *core, const struct berth_outcome *outcome)
+{
+	(void)core, (void)outcome;
+	*(bool *)request->context = true;
+	sim_wake(sim_self(), request->context);
+	free(request);
+}
+
+static void enroll(struct berth_daemon *daemon, const char *name)
+{
+	bool done = false;
+	struct berth_engine_request *request = berth_alloc(sizeof *request);
+	snprintf(request->actor, sizeof request->actor, "operator/ann");
+	request->command.kind = BERTH_COMMAND_ENROLL;
+	request->command.role = "agent";
+	request->command.name = name;
+	request->command.certificate_sha256 = "c0ffee";
+	request->command.signing_key_id = "1";
+	request->command.signing_key_der = (const uint8_t *)"k";
+	request->command.signing_key_size = 1;
+	request->done = enrolled;
+	request->context = &done;
+	struct berth_error err;
+	if (!berth_engine_post(daemon->engine, request, &err)) {
+		free(request);
+		return;
+	}
+	while (!done) {
+		sim_wait(&done, SIM_NEVER);
+	}
+}
+
+// --- the process ---
+static void settle_in(struct sim_coordinator *coordinator, struct berth_daemon *daemon)
+{
+	coordinator->starts++;
+	coordinator->serves = true;
+	Berth__V1__Incarnation incarnation = berth_core_incarnation(daemon->core);
+	sim_trace("%s: serves as incarnation %llu", coordinator->process.name, (unsigned long long)incarnation.number);
+	struct berth_error err;
+	berth_engine_ask(daemon->engine, NULL, sim_audit_started, coordinator, &err);
+	for (unsigned i = 0; !coordinator->is_twin && i < sim_world.agents_count; i++) {
+		if (!sim_audit_is_enrolled(sim_world.agents[i].name)) {
+			enroll(daemon, sim_world.agents[i].name);
+		}
+	}
+}
+
+static void run(struct sim_process *process)
+{
+	struct sim_coordinator *coordinator = (struct sim_coordinator *)process;
+	BERTH_AUTO_FREE char *key_file = berth_format("%s.key", coordinator->folder);
+	struct berth_coordinator_options options = {.data_folder = coordinator->folder,
+		.listen = coordinator->address,
+		.blobs_listen = "blobs",
+		.tls = {.authority = authority()},
+		.secret_key_file = key_file,
+		.hold_ms = sim_world.hold_ms,
+		.heartbeat_ms = sim_world.heartbeat_ms,
+		.aging_ms = BERTH_AGING_MS_DEFAULT,
+		.checkpoint_ms = sim_world.checkpoint_ms,
+		.max_generations = GENERATIONS,
+		.version = "sim",
+		.fenced = fenced,
+		.context = coordinator};
+	struct berth_error err = {0};
+	coordinator->stop = berth_cancel_new(NULL);
+	struct berth_daemon *daemon = berth_coordinator_start(&options, &err);
+	if (daemon) {
+		settle_in(coordinator, daemon);
+		struct berth_until until = {.deadline_ns = BERTH_NO_DEADLINE_NS, .cancel = coordinator->stop};
+		berth_sleep_ms(INT32_MAX, until, NULL);
+		coordinator->serves = false;
+		berth_coordinator_stop(daemon, 0);
+	} else if (!process->dead) {
+		sim_audit_start_failed(coordinator, &err);
+	}
+	berth_cancel_free(BERTH_STEAL(coordinator->stop));
+}
+
+static void stop(struct sim_process *process)
+{
+	struct sim_coordinator *coordinator = (struct sim_coordinator *)process;
+	if (coordinator->stop) {
+		berth_cancel_fire(coordinator->stop);
+	}
+}
+
+static void begin_again(void *context)
+{
+	struct sim_coordinator *coordinator = context;
+	if (coordinator->process.dead && !coordinator->is_twin) {
+		coordinator->power = false;
+		sim_process_begin(&coordinator->process);
+	}
+}
+
+static void died(struct sim_process *process)
+{
+	struct sim_coordinator *coordinator = (struct sim_coordinator *)process;
+	sim_trace("%s: dies%s", process->name, coordinator->power ? " with the power" : "");
+	coordinator->serves = false;
+	sim_world.coordinator_deaths++;
+	sim_net_process_died(process);
+	sim_disk_crash(sim_disk_of(coordinator->ledger_folder), coordinator->power);
+	int64_t pause_ms = sim_world.healing ? 100 : sim_random_between(&sim_world.random, 100, RESTART_MS_MOST);
+	sim_at(sim_now() + pause_ms * MS, begin_again, coordinator);
+}
+
+void sim_coordinator_begin(struct sim_coordinator *coordinator, const char *name, const char *folder)
+{
+	struct berth_error err;
+	snprintf(coordinator->folder, sizeof coordinator->folder, "%s/%s", folder, name);
+	snprintf(coordinator->ledger_folder, sizeof coordinator->ledger_folder, "%s/ledger", coordinator->folder);
+	berth_mkdir_all(coordinator->folder, 0700, &err);
+	snprintf(coordinator->process.name, sizeof coordinator->process.name, "%s", name);
+	coordinator->address = coordinator->is_twin ? "twin" : "coordinator";
+	coordinator->process.host = &coordinator->host;
+	coordinator->process.main = run;
+	coordinator->process.stop = stop;
+	coordinator->process.died = died;
+}

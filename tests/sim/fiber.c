@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sim/fiber.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include "common/base/mem.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#define STACK_SIZE (1024 * 1024)
+#else
+#define STACK_SIZE (192 * 1024)
+#endif
+
+struct fiber {
+	ucontext_t context;
+	void (*run)(void *context);
+	void *argument;
+	void *stack;
+	bool returned;
+	struct fiber *next; // of those that are free
+};
+
+static ucontext_t scheduler;
+static struct fiber *entering;
+static struct fiber *idle; // fibers whose stacks wait for the next
+
+#if defined(__SANITIZE_ADDRESS__)
+static const void *scheduler_stack;
+static size_t scheduler_size;
+#define LEAVING(save, bottom, size) __sanitizer_start_switch_fiber(save, bottom, size)
+#define ARRIVED(save, bottom, size) __sanitizer_finish_switch_fiber(save, bottom, size)
+#else
+#define LEAVING(save, bottom, size) (void)(save)
+#define ARRIVED(save, bottom, size) (void)(save)
+#endif
+
+static void enter(void)
+{
+	struct fiber *fiber = entering;
+	ARRIVED(NULL, &scheduler_stack, &scheduler_size);
+	fiber->run(fiber->argument);
+	fiber->returned = true;
+	LEAVING(NULL, scheduler_stack, scheduler_size);
+	setcontext(&scheduler);
+}
+
+struct fiber *fiber_new(void (*run)(void *context), void *context)
+{
+	struct fiber *fiber = idle;
+	if (fiber) {
+		idle = fiber->next;
+	} else {
+		fiber = berth_alloc(sizeof *fiber);
+		fiber->stack = mmap(
+			NULL, STACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (fiber->stack == MAP_FAILED) {
+			abort();
+		}
+	}
+	fiber->run = run;
+	fiber->argument = context;
+	fiber->returned = false;
+	getcontext(&fiber->context);
+	fiber->context.uc_stack.ss_sp = fiber->stack;
+	fiber->context.uc_stack.ss_size = STACK_SIZE;
+	fiber->context.uc_link = NULL;
+	makecontext(&fiber->context, enter, 0);
+	return fiber;
+}
+
+bool fiber_resume(struct fiber *fiber)
+{
+	void *fake = NULL;
+	entering = fiber;
+	LEAVING(&fake, fiber->stack, STACK_SIZE);
+	swapcontext(&scheduler, &fiber->context);
+	ARRIVED(fake, NULL, NULL);
+	return fiber->returned;
+}
+
+void fiber_give_way(struct fiber *fiber)
+{
+	void *fake = NULL;
+	LEAVING(&fake, scheduler_stack, scheduler_size);
+	swapcontext(&fiber->context, &scheduler);
+	ARRIVED(fake, &scheduler_stack, &scheduler_size);
+}
+
+void fiber_free(struct fiber *fiber)
+{
+#if defined(__SANITIZE_ADDRESS__)
+	__asan_unpoison_memory_region(fiber->stack, STACK_SIZE);
+#endif
+	fiber->next = idle;
+	idle = fiber;
+}

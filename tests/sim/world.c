@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sim/world.h"
+
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "tests/sim/audit.h"
+#include "tests/sim/blobs.h"
+#include "tests/sim/check.h"
+#include "tests/sim/seam.h"
+#include "tests/sim/trial.h"
+
+#define S              INT64_C(1000000000)
+#define DRIFT_PPM_MOST 23000 // two clocks differ by at most 5 % of each other
+#define WALL_BASE_S    1800000000
+#define SUBMIT_S_MOST  120
+#define HOLD_S_LEAST   8
+#define HOLD_S_MOST    60
+#define BEATS_A_HOLD   8
+
+struct sim_world sim_world;
+
+static struct sim_host new_host(const char *name)
+{
+	struct sim_random *random = &sim_world.random;
+	struct sim_host host = {.boot_base_ns = sim_random_between(random, 100, 1000000) * S,
+		.wall_base_ns = (WALL_BASE_S + sim_random_between(random, -300, 300)) * S,
+		.drift_ppm = sim_random_between(random, -DRIFT_PPM_MOST, DRIFT_PPM_MOST)};
+	snprintf(host.name, sizeof host.name, "%s", name);
+	return host;
+}
+
+static bool coordinator_is_reachable(void)
+{
+	return sim_world.coordinator.serves && !sim_world.coordinator.process.stopped;
+}
+
+static void make_job(struct sim_job *job, unsigned number)
+{
+	struct sim_random *random = &sim_world.random;
+	snprintf(job->key, sizeof job->key, "job-%u", number);
+	job->tasks = (uint32_t)sim_random_between(random, 1, 10);
+	job->attempts = (uint32_t)sim_random_between(random, 1, 4);
+	job->concurrent = sim_random_chance(random, 200) ? (uint32_t)sim_random_between(random, 1, 4) : 0;
+	job->retries = sim_random_chance(random, 300) ? 2 : 0;
+	job->separate_verifier = sim_random_chance(random, 300);
+	job->submit_at_ns = number ? sim_random_between(random, 0, SUBMIT_S_MOST) * S : 0;
+	job->cancels = sim_random_chance(random, 200);
+	job->cancel_at_ns = job->submit_at_ns + sim_random_between(random, 0, SUBMIT_S_MOST) * S;
+}
+
+static void make_fleet(const char *folder)
+{
+	struct sim_random *random = &sim_world.random;
+	sim_world.coordinator.host = new_host("coordinator");
+	sim_coordinator_begin(&sim_world.coordinator, "coordinator", folder);
+	sim_world.twin.is_twin = true;
+	sim_world.twin.host = new_host("twin");
+	sim_coordinator_begin(&sim_world.twin, "twin", folder);
+	sim_world.agents_count = (unsigned)sim_random_between(random, 2, SIM_AGENTS_MAX);
+	for (unsigned i = 0; i < sim_world.agents_count; i++) {
+		struct sim_agent *agent = &sim_world.agents[i];
+		agent->host = new_host("agent");
+		agent->slots = (uint32_t)sim_random_between(random, 1, 4);
+		agent->cpus = agent->slots;
+		sim_agent_begin(agent, i, folder);
+	}
+	sim_world.jobs_count = (unsigned)sim_random_between(random, 1, SIM_JOBS_MAX);
+	for (unsigned i = 0; i < sim_world.jobs_count; i++) {
+		make_job(&sim_world.jobs[i], i);
+	}
+	sim_world.user_host = new_host("user");
+}
+
+void sim_world_begin(uint64_t seed, const char *folder)
+{
+	sim_world = (struct sim_world){.seed = seed, .random = sim_random_stream(seed, SIM_STREAM_WORLD)};
+	sim_sched_begin(seed);
+	sim_seam_begin(seed);
+	sim_net_begin(seed);
+	sim_disks_begin(seed);
+	sim_docker_begin(seed);
+	sim_runs_begin(seed);
+	sim_blobs_begin(seed, coordinator_is_reachable);
+	struct sim_random *random = &sim_world.random;
+	sim_world.hold_ms = sim_random_between(random, HOLD_S_LEAST, HOLD_S_MOST) * 1000;
+	sim_world.heartbeat_ms = sim_world.hold_ms / BEATS_A_HOLD;
+	sim_world.checkpoint_ms = sim_random_between(random, 500, 30000);
+	make_fleet(folder);
+	sim_audit_begin();
+	sim_process_begin(&sim_world.coordinator.process);
+	for (unsigned i = 0; i < sim_world.agents_count; i++) {
+		sim_process_begin(&sim_world.agents[i].process);
+	}
+	sim_user_begin();
+}
+
+static void end_process(struct sim_process *process)
+{
+	if (!process->dead && process->threads_count) {
+		sim_process_die(process);
+	}
+}
+
+void sim_world_end(void)
+{
+	end_process(&sim_world.user);
+	for (unsigned i = 0; i < sim_world.agents_count; i++) {
+		end_process(&sim_world.agents[i].process);
+	}
+	end_process(&sim_world.coordinator.process);
+	end_process(&sim_world.twin.process);
+	sim_sched_bury();
+	for (unsigned i = 0; i < sim_world.agents_count; i++) {
+		sim_docker_free(sim_world.agents[i].docker);
+	}
+	sim_net_end();
+	sim_disks_end();
+	sim_audit_end();
+}
+
+bool sim_world_is_settled(void)
+{
+	for (unsigned i = 0; i < sim_world.jobs_count; i++) {
+		if (!sim_world.jobs[i].submitted) {
+			return false;
+		}
+	}
+	return sim_audit_is_settled() && sim_docker_alive() == 0;
+}

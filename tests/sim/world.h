@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who there is: a coordinator (and, at times, its twin on a copy of its disk), agents with an Engine each, and a user.
+#pragma once
+
+#include "coordinator/service/server.h"
+#include "tests/sim/disk.h"
+#include "tests/sim/docker.h"
+#include "tests/sim/net.h"
+#include "tests/sim/sched.h"
+
+#define SIM_AGENTS_MAX 6
+#define SIM_JOBS_MAX   3
+
+struct sim_coordinator {
+	struct sim_process process; // first: it is cast back
+	struct sim_host host;
+	char folder[256], ledger_folder[280];
+	const char *address;
+	struct berth_cancel *stop;
+	bool serves, is_twin;
+	bool power; // its next death takes the power
+	unsigned starts, failed_starts;
+	uint64_t life;
+};
+
+struct sim_agent {
+	struct sim_process process; // first
+	struct sim_host host;
+	char name[16], folder[256], store_folder[280];
+	uint32_t slots, cpus;
+	const char *address; // where its next connection leads
+	struct berth_cancel *stop;
+	struct sim_docker *docker;
+	bool power;
+	unsigned number; // of its link, too
+};
+
+struct sim_job {
+	char key[16], id[33];
+	uint32_t tasks, attempts, concurrent, retries;
+	bool separate_verifier, cancels;
+	int64_t submit_at_ns, cancel_at_ns;
+	bool submitted, answered_cancel;
+	uint64_t folder;
+};
+
+struct sim_world {
+	uint64_t seed;
+	struct sim_coordinator coordinator, twin;
+	struct sim_agent agents[SIM_AGENTS_MAX];
+	unsigned agents_count;
+	struct sim_job jobs[SIM_JOBS_MAX];
+	unsigned jobs_count;
+	struct sim_process user;
+	struct sim_host user_host;
+	const char *user_address;
+	struct berth_cancel *user_stop;
+	int64_t hold_ms, heartbeat_ms, checkpoint_ms;
+	bool healing; // faults are over: what died comes back at once
+	struct sim_random random;
+	unsigned coordinator_deaths, agent_deaths;
+};
+extern struct sim_world sim_world;
+
+// `folder` is an empty one for the files that are written beside the disks.
+void sim_world_begin(uint64_t seed, const char *folder);
+void sim_world_end(void);
+// Every job has ended, its leases are closed, and nothing is alive on any Engine.
+bool sim_world_is_settled(void);
+
+// coordinator.c, agent.c, user.c
+void sim_coordinator_begin(struct sim_coordinator *coordinator, const char *name, const char *folder);
+// twin.c: false while some agent could still take the copy for the fleet's own ledger.
+bool sim_twin_begin(void);
+void sim_twin_copy(void);
+void sim_agent_begin(struct sim_agent *agent, unsigned number, const char *folder);
+void sim_user_begin(void);
