@@ -297,13 +297,13 @@ static void promote_delayed(const struct decision *decision, struct job *job)
 {
 	struct cell *cell, *next;
 	DL_FOREACH_SAFE (job->delayed, cell, next) {
-		if (cell->not_before_ns <= decision->now.wall_ns) {
+		if (cell->due_boot_ns <= decision->now.boot_ns) {
 			DL_DELETE(job->delayed, cell);
 			cell->delayed = false;
 			queue_push(&job->ready, cell->index);
 			decision->core->place_wanted = true;
 		} else {
-			wake_at(decision->core, decision->now.boot_ns + cell->not_before_ns - decision->now.wall_ns);
+			wake_at(decision->core, cell->due_boot_ns);
 		}
 	}
 }

@@ -218,6 +218,28 @@ static int64_t broken_delay_ns(uint32_t failures)
 	return (BROKEN_WAIT_MS << (failures < BROKEN_DOUBLES_MAX ? failures : BROKEN_DOUBLES_MAX)) * BERTH_NS_PER_MS;
 }
 
+static int64_t longest_delay_ns(const struct job *job)
+{
+	int64_t broken_ns = broken_delay_ns(BROKEN_DOUBLES_MAX);
+	int64_t retry_ns = job->spec->retry ? (int64_t)(job->spec->retry->max_wait_sec * (double)BERTH_NS_PER_S) : 0;
+	return retry_ns > broken_ns ? retry_ns : broken_ns;
+}
+
+void resume_delays(const struct decision *decision)
+{
+	struct job *job;
+	struct cell *cell;
+	DL_FOREACH (decision->core->jobs, job) {
+		DL_FOREACH (job->delayed, cell) {
+			// Only the wall clock has outlived the restart, and it may have been set meanwhile.
+			int64_t left_ns = cell->not_before_ns - decision->now.wall_ns;
+			int64_t most_ns = longest_delay_ns(job);
+			cell->due_boot_ns = decision->now.boot_ns + (left_ns < most_ns ? left_ns : most_ns);
+			wake_at(decision->core, cell->due_boot_ns);
+		}
+	}
+}
+
 void unassign(const struct decision *decision, struct cell *cell, Berth__Store__V1__UnassignReason reason,
 	const char *detail, const Berth__V1__TrialResult *result)
 {
@@ -247,7 +269,8 @@ void unassign(const struct decision *decision, struct cell *cell, Berth__Store__
 	emit(decision, event);
 	cell->queued_boot_ns = decision->now.boot_ns;
 	if (cell->delayed) {
-		wake_at(decision->core, decision->now.boot_ns + cell->not_before_ns - decision->now.wall_ns);
+		cell->due_boot_ns = decision->now.boot_ns + cell->not_before_ns - decision->now.wall_ns;
+		wake_at(decision->core, cell->due_boot_ns);
 	}
 	effect_cell(decision, BERTH_EFFECT_TRIAL_CHANGED, cell);
 	end_job_if_over(decision, job);

@@ -78,6 +78,7 @@ struct cell {
 	uint64_t sent_session;   // stream on which the assignment was sent
 	uint32_t unlisted_beats; // heartbeats in a row that did not list it
 	bool delayed;            // in job->delayed, not in job->ready
+	int64_t due_boot_ns;     // until then: a wall clock that steps back must not make it wait longer
 	int64_t queued_boot_ns;
 	char phase[BERTH_PHASE_SIZE];
 };
@@ -347,6 +348,7 @@ void forget_blocked(struct berth_core *core, struct job *job);
 // shared by them
 bool agent_is_open(const struct berth_core *core, const struct agent *agent, struct berth_core_now now);
 int64_t retry_delay_ns(const Berth__V1__RetryPolicy *policy, uint32_t attempt);
+void resume_delays(const struct decision *decision); // of what was delayed before a restart
 bool wants_retry(const struct cell *cell, const Berth__V1__TrialResult *result);
 void unassign(const struct decision *decision, struct cell *cell, Berth__Store__V1__UnassignReason reason,
 	const char *detail, const Berth__V1__TrialResult *result);
