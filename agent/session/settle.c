@@ -66,6 +66,7 @@ static bool kill_one(struct session *session, const char *lease_id, struct berth
 		return true;
 	}
 	berth_log_warn("killing what carries a lease that this agent does not hold", "lease=%s", lease_id);
+	until = berth_until_at_most_ms(until, BERTH_RETIRE_DEADLINE_MS);
 	return session->runner->kill(session->runner, lease_id, until, err);
 }
 
@@ -74,7 +75,8 @@ static bool kill_unknown(struct session *session, struct berth_until until, stru
 {
 	char **shown = NULL;
 	size_t count = 0;
-	if (!session->runner->list_leases(session->runner, &shown, &count, until, err)) {
+	struct berth_until listing = berth_until_at_most_ms(until, BERTH_RETIRE_DEADLINE_MS);
+	if (!session->runner->list_leases(session->runner, &shown, &count, listing, err)) {
 		return false;
 	}
 	bool all = true;
@@ -108,8 +110,9 @@ void *session_sweeper(void *context)
 	struct berth_until until = {.deadline_ns = BERTH_NO_DEADLINE_NS, .cancel = session->close};
 	while (berth_sleep_ms(session->options.sweep_ms, until, NULL)) {
 		struct berth_error err = {0};
-		if (!session_settle(session, berth_until_at_most_ms(until, session->options.sweep_ms), &err) &&
-			!berth_until_over(until)) {
+		// Each lease has its own bound, which is longer than the runner's placement bound: before that one is
+		// over, nothing-there proves nothing.
+		if (!session_settle(session, until, &err) && !berth_until_over(until)) {
 			berth_log_warn(
 				"leases are left unsettled; trying again", "error=%s", berth_log_quote(err.message));
 		}

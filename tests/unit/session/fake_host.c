@@ -55,10 +55,12 @@ static enum berth_create_outcome create(struct berth_runner *runner, const struc
 static bool kill_lease(
 	struct berth_runner *runner, const char *lease_id, struct berth_until until, struct berth_error *err)
 {
-	(void)until;
 	struct fake_host *host = host_of(runner);
 	if (atomic_load(&host->kill_fails)) {
 		return berth_fail(err, BERTH_ERROR_UNAVAILABLE, "the daemon is away");
+	}
+	if (!berth_sleep_ms(atomic_load(&host->proof_ms), until, err)) {
+		return false;
 	}
 	atomic_fetch_add(&host->kills, 1);
 	BERTH_AUTO_FREE char *path = resource(host, lease_id);

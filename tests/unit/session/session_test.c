@@ -353,6 +353,24 @@ static void a_lease_that_could_not_be_retired_is_settled_later(void **state)
 	close_world(world);
 }
 
+// The sweeper of these tests begins every 100 ms.
+static void a_proof_may_take_longer_than_the_pause_between_two_sweeps(void **state)
+{
+	(void)state;
+	struct world *world = open_world();
+	fake_add_trials(&world->fake, 1);
+	start(world);
+	assert_true(fake_wait(&world->fake, has_heartbeat));
+	atomic_store(&world->host.kill_fails, true);
+	assert_true(fake_wait(&world->fake, all_accepted));
+	atomic_store(&world->host.proof_ms, 400);
+	atomic_store(&world->host.kill_fails, false);
+	assert_true(fake_wait(&world->fake, is_finished_and_gone));
+	agent_end(&world->agent);
+	assert_int_equal(fake_host_resources(&world->host), 0);
+	close_world(world);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(trials_run_and_their_results_are_reported_with_their_folders),
 	cmocka_unit_test(a_restarted_coordinator_gets_unacknowledged_reports_again_and_applies_each_once),
@@ -366,5 +384,6 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_shutdown_ends_trials_and_flushes_the_outbox),
 	cmocka_unit_test(a_finished_result_is_uploaded_by_the_next_life_and_not_run_again),
 	cmocka_unit_test(a_lease_that_could_not_be_retired_is_settled_later),
+	cmocka_unit_test(a_proof_may_take_longer_than_the_pause_between_two_sweeps),
 };
 BERTH_TEST_MAIN(tests)
