@@ -23,7 +23,8 @@ struct berth_rpc_server {
 };
 
 struct berth_rpc_call {
-	struct berth_rpc_server *server;
+	struct berth_rpc_server *server; // until the call has ended
+	struct sim_process *process;
 	struct sim_stream *stream;
 	const struct berth_rpc_handler *handler;
 	void *context;
@@ -82,7 +83,7 @@ void berth_rpc_call_unref(struct berth_rpc_call *call)
 
 static bool is_over(const struct berth_rpc_call *call)
 {
-	return call->finished || call->ended || call->stream->ends[SIM_SERVER].over || call->server->process->dead;
+	return call->finished || call->ended || call->stream->ends[SIM_SERVER].over || call->process->dead;
 }
 
 bool berth_rpc_send(struct berth_rpc_call *call, const ProtobufCMessage *message, struct berth_error *err)
@@ -91,7 +92,7 @@ bool berth_rpc_send(struct berth_rpc_call *call, const ProtobufCMessage *message
 		return berth_fail(err, BERTH_ERROR_CANCELLED, "the call is over");
 	}
 	if (sim_net.watch.to_agent && call->stream->principal.role == BERTH_ROLE_AGENT) {
-		sim_net.watch.to_agent(call->server->process, call->stream->principal.name, message);
+		sim_net.watch.to_agent(call->process, call->stream->principal.name, message);
 	}
 	struct sim_item *item = berth_alloc(sizeof *item);
 	item->message = berth_proto_clone(message);
@@ -108,7 +109,7 @@ size_t berth_rpc_send_queue_size(const struct berth_rpc_call *call)
 void berth_rpc_read_next(struct berth_rpc_call *call)
 {
 	call->credit++;
-	sim_wake(call->server->process, &call->stream->ends[SIM_SERVER]);
+	sim_wake(call->process, &call->stream->ends[SIM_SERVER]);
 }
 
 void berth_rpc_finish(struct berth_rpc_call *call, const struct berth_error *error)
@@ -123,7 +124,7 @@ void berth_rpc_finish(struct berth_rpc_call *call, const struct berth_error *err
 		sim_stream_send(call->stream, SIM_CLIENT, item);
 	}
 	call->finished = true;
-	sim_wake(call->server->process, &call->stream->ends[SIM_SERVER]);
+	sim_wake(call->process, &call->stream->ends[SIM_SERVER]);
 }
 
 static struct sim_item *next_item(struct berth_rpc_call *call)
@@ -222,6 +223,7 @@ void sim_stream_accept(struct sim_stream *stream)
 	stream->ends[SIM_SERVER].process = server->process;
 	struct berth_rpc_call *call = berth_alloc(sizeof *call);
 	call->server = server;
+	call->process = server->process;
 	call->stream = stream;
 	call->handler = find_handler(server, stream, &call->context);
 	call->references = 1;
