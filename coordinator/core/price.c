@@ -58,6 +58,12 @@ static bool price_lease(const struct berth_core *core, const Berth__V1__JobSpec 
 	uint64_t memory_mb = spec_memory_mb(spec, task);
 	const Berth__V1__Rate *rate =
 		berth_budgets_rate(core->budgets, spec->budget, LOCAL, role, (int64_t)cpus, (int64_t)memory_mb);
+	if (!memory_mb) {
+		return berth_fail(err, BERTH_ERROR_BUDGET,
+			"task %s declares no memory, and budget %s pays for machines of a size: declare memory_mb, or "
+			"give --override-memory-mb",
+			task->name, spec->budget);
+	}
 	if (!rate) {
 		return berth_fail(err, BERTH_ERROR_BUDGET,
 			"budget %s has no rate for %s %s with %u CPUs and %llu MB, which task %s needs: change the "

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coordinator/budget/policy.h"
 
+#include "common/base/file.h"
 #include "coordinator/budget/resource_class.h"
 #include "tests/unit/budget/world.h"
 
@@ -251,6 +252,23 @@ static void a_policy_of_the_wire_is_sorted_before_it_counts(void **state)
 	berth_proto_free(policy);
 }
 
+static void the_pages_example_is_a_policy(void **state)
+{
+	(void)state;
+	struct berth_error err = {0};
+	BERTH_AUTO(berth_buf_free) struct berth_buf page = {0};
+	assert_ok(berth_file_read("docs/BUDGET.md", BERTH_POLICY_SIZE_MAX, &page, &err), err);
+	const char *begin = strstr(berth_buf_text(&page), "```json\n");
+	assert_non_null(begin);
+	begin += strlen("```json\n");
+	const char *end = strstr(begin, "```");
+	assert_non_null(end);
+	Berth__V1__BudgetPolicy *policy = berth_policy_parse(begin, (size_t)(end - begin), "BUDGET.md", &err);
+	assert_ok(policy != NULL, err);
+	assert_int_equal(policy->n_rates, 1);
+	berth_proto_free(policy);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_policy_reads_back_from_its_canonical_json),
 	cmocka_unit_test(unknown_json_fields_are_rejected_by_name),
@@ -263,6 +281,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(class_drift_in_role_memory_or_ttl_is_refused),
 	cmocka_unit_test(a_meter_one_second_short_of_the_horizon_is_refused),
 	cmocka_unit_test(a_policy_of_the_wire_is_sorted_before_it_counts),
+	cmocka_unit_test(the_pages_example_is_a_policy),
 };
 
 BERTH_TEST_MAIN(tests)

@@ -194,7 +194,7 @@ static const char *submit(struct test_fleet *fleet, const char *key, uint32_t ta
 	spec->task.environment_id = (char *)"0123456789abcdef0123456789abcdef";
 	spec->task.cpus = 1;
 	spec->task.separate_verifier = fleet->verifier;
-	spec->task.memory_mb = fleet->memory_mb ? fleet->memory_mb : 512;
+	spec->task.memory_mb = fleet->memory_mb ? (uint32_t)(fleet->memory_mb > 0 ? fleet->memory_mb : 0) : 512;
 	for (uint32_t i = 0; i < tasks; i++) {
 		spec->tasks[i] = &spec->task;
 	}

@@ -15,7 +15,7 @@ struct test_fleet {
 	uint64_t sessions, ids, beats;
 	uint64_t outbox_first; // of the next heartbeats
 	int64_t elapsed_ns;    // of the next lease moves
-	uint32_t memory_mb;    // of the next jobs' tasks; 0: 512
+	int64_t memory_mb;     // of the next jobs' tasks; 0: 512, below 0: none
 	bool verifier;         // the next jobs' tasks have a verifier environment of their own
 	bool quick;            // states are not compared until it is false again
 };

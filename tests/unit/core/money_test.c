@@ -206,6 +206,9 @@ static void a_job_names_a_budget_a_phase_and_machines_that_are_rated(void **stat
 	test_open_budget(fleet, "b", 1000000, 1000000, "");
 	BERTH_AUTO_FREE const char *unrated = test_submit_paid(fleet, "e", 1, "b");
 	assert_refused(fleet, BERTH_ERROR_BUDGET, "no rate for local task_environment with 1 CPUs and 700 MB");
+	fleet->memory_mb = -1;
+	BERTH_AUTO_FREE const char *unsized = test_submit_paid(fleet, "f", 1, "b");
+	assert_refused(fleet, BERTH_ERROR_BUDGET, "task count-words declares no memory");
 }
 
 static void a_quote_is_the_price_of_every_generation_and_at_most_the_policys_limit(void **state)
