@@ -46,7 +46,7 @@ static const char usage[] =
 	"600000)\n"
 	"  --heartbeat-ms N         how often agents are heard (default: hold / 20, 500 to 10000)\n"
 	"  --max-generations N      runs of one trial that the infrastructure may lose (default 5)\n"
-	"  --aging-ms N             wait after which a trial keeps hosts free for itself (default 600000)\n"
+	"  --aging-ms N             wait after which a trial keeps hosts and money for itself (default 600000)\n"
 	"  --checkpoint-ms N        how often changed state is written beside the log, so that a start need not read\n"
 	"                           it from its beginning (default 30000; sooner after 20000 events)\n"
 	"  --disk-free-min-mb N     free space on the data disk below which nothing new is taken (default 1024)\n"

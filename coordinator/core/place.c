@@ -3,7 +3,8 @@
 // in order, onto the agent that has run the image before, else the one with most room.
 //
 // Aging: a cell that waited longer than aging_ms keeps the agents that could hold it when empty for itself, so a large
-// task is placed at the latest when what runs there has ended.
+// task is placed at the latest when what runs there has ended. In the same way a run that waited so long for money
+// keeps what comes back to its budget, as long as that can pay it.
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,8 +54,9 @@ static void remember_image(struct agent *agent, const char *environment_id)
 	}
 }
 
-// The cell that waited past the aging bound, oldest first; NULL when none did.
-static const struct cell *aged_cell(const struct berth_core *core, struct berth_core_now now)
+// The first of its job that waited past the aging bound, for a host or (`blocked`) for money, oldest first; NULL when
+// none did.
+static const struct cell *aged_cell(const struct berth_core *core, bool blocked, struct berth_core_now now)
 {
 	const struct job *job;
 	const struct cell *oldest = NULL;
@@ -64,14 +66,25 @@ static const struct cell *aged_cell(const struct berth_core *core, struct berth_
 			continue;
 		}
 		const struct cell *cell = &job->cells[queue_at(&job->ready, 0)];
-		if (cell_is_blocked(cell)) {
-			continue; // hosts must not stay empty for one that waits for money
+		if (cell_is_blocked(cell) != blocked || (blocked && !may_be_paid_later(core, cell))) {
+			continue; // neither hosts nor money are kept for one that could not use them
 		}
 		if (cell->queued_boot_ns < bound_ns && (!oldest || cell->queued_boot_ns < oldest->queued_boot_ns)) {
 			oldest = cell;
 		}
 	}
 	return oldest;
+}
+
+// For whom hosts and money are kept.
+struct aged {
+	const struct cell *host, *money;
+};
+
+static bool spends_savings(const struct cell *cell, const struct cell *saver)
+{
+	return saver && saver != cell && cell_price(cell) > 0 &&
+	       strcmp(cell->job->spec->budget, saver->job->spec->budget) == 0;
 }
 
 static struct agent *agent_for(
@@ -115,7 +128,7 @@ struct choice {
 };
 
 static struct choice choose_in(
-	const struct berth_core *core, struct job *job, const struct cell *aged, struct berth_core_now now)
+	const struct berth_core *core, struct job *job, struct aged aged, struct berth_core_now now)
 {
 	if (job->spec->concurrent_trials &&
 		job->counts[BERTH__V1__TRIAL_STATE__TRIAL_RUNNING] >= job->spec->concurrent_trials) {
@@ -123,8 +136,8 @@ static struct choice choose_in(
 	}
 	for (uint32_t i = 0; i < job->ready.count && i < LOOK_AHEAD_MAX; i++) {
 		struct cell *cell = &job->cells[queue_at(&job->ready, i)];
-		bool waits = cell_is_blocked(cell) || is_at_limit(job, cell);
-		struct agent *agent = waits ? NULL : agent_for(core, cell, aged, now);
+		bool waits = cell_is_blocked(cell) || is_at_limit(job, cell) || spends_savings(cell, aged.money);
+		struct agent *agent = waits ? NULL : agent_for(core, cell, aged.host, now);
 		if (agent) {
 			return (struct choice){cell, agent};
 		}
@@ -134,7 +147,7 @@ static struct choice choose_in(
 
 static struct choice choose(const struct berth_core *core, struct berth_core_now now)
 {
-	const struct cell *aged = aged_cell(core, now);
+	struct aged aged = {aged_cell(core, false, now), core->blocked_jobs ? aged_cell(core, true, now) : NULL};
 	struct choice best = {0};
 	struct job *job;
 	DL_FOREACH (core->jobs, job) {

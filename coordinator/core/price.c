@@ -142,22 +142,40 @@ static bool quote(const struct berth_core *core, const Berth__V1__JobSpec *spec,
 	       berth_money_multiply(*nano_usd, runs, nano_usd, err);
 }
 
+// The four limits that a run draws on.
+struct limit {
+	const char *what, *phase, *job, *user;
+};
+#define LIMITS 4
+
+static void limits_of(
+	const Berth__V1__JobSpec *spec, const char *job_id, const char *user, struct limit limits[static LIMITS])
+{
+	limits[0] = (struct limit){.what = "the hard limit"};
+	limits[1] = (struct limit){.what = "the limit of the phase", .phase = spec->phase};
+	limits[2] = (struct limit){.what = "the limit of one job", .job = job_id};
+	limits[3] = (struct limit){.what = "the user's limit", .user = user};
+}
+
+static bool totals_of(const struct berth_core *core, const Berth__V1__JobSpec *spec, const struct limit *limit,
+	Berth__V1__BudgetTotals *totals)
+{
+	return berth_budgets_totals(core->budgets, spec->budget, limit->phase, limit->job, limit->user, totals);
+}
+
 // A run that is dearer than a limit would wait for ever.
 static bool fits_limits(const struct berth_core *core, const Berth__V1__JobSpec *spec, const char *user,
 	const int64_t *prices, struct berth_error *err)
 {
-	const struct {
-		const char *what, *phase, *job, *user;
-	} limits[] = {{.what = "the hard limit"}, {.what = "the limit of the phase", .phase = spec->phase},
-		{.what = "the limit of one job", .job = ""}, {.what = "the user's limit", .user = user}};
+	struct limit limits[LIMITS];
+	limits_of(spec, "", user, limits);
 	int64_t dearest = 0;
 	for (size_t i = 0; i < spec->n_tasks * spec->n_agents; i++) {
 		dearest = prices[i] > dearest ? prices[i] : dearest;
 	}
-	for (size_t i = 0; i < BERTH_COUNT(limits); i++) {
+	for (size_t i = 0; i < LIMITS; i++) {
 		Berth__V1__BudgetTotals totals;
-		if (!berth_budgets_totals(
-			    core->budgets, spec->budget, limits[i].phase, limits[i].job, limits[i].user, &totals)) {
+		if (!totals_of(core, spec, &limits[i], &totals)) {
 			return berth_fail(err, BERTH_ERROR_BUDGET,
 				"budget %s has no phase \"%s\": `berth budget show %s` lists them", spec->budget,
 				spec->phase, spec->budget);
@@ -170,6 +188,23 @@ static bool fits_limits(const struct berth_core *core, const Berth__V1__JobSpec 
 				"one run of the job's dearest trial holds %s USD, and %s of budget %s is %s USD: "
 				"shorten its timeouts, or amend the limit",
 				price, limits[i].what, spec->budget, limit);
+		}
+	}
+	return true;
+}
+
+bool may_be_paid_later(const struct berth_core *core, const struct cell *cell)
+{
+	const struct job *job = cell->job;
+	struct limit limits[LIMITS];
+	limits_of(job->spec, job->id, job->submitter, limits);
+	for (size_t i = 0; i < LIMITS; i++) {
+		Berth__V1__BudgetTotals totals;
+		if (!totals_of(core, job->spec, &limits[i], &totals) ||
+			(totals.limit_nano_usd >= 0 && cell_price(cell) > totals.limit_nano_usd -
+										  totals.settled_nano_usd -
+										  totals.forfeited_nano_usd)) {
+			return false;
 		}
 	}
 	return true;

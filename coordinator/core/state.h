@@ -326,8 +326,9 @@ bool price_job(
 bool may_be_paid(const struct berth_core *core, const Berth__V1__JobSpec *spec, const char *user,
 	int64_t *quote_nano_usd, struct berth_error *err);
 int64_t cell_price(const struct cell *cell);
-bool cell_is_blocked(const struct cell *cell); // it waits for money
-uint32_t job_blocked(const struct job *job);   // how many
+bool cell_is_blocked(const struct cell *cell);                                  // it waits for money
+bool may_be_paid_later(const struct berth_core *core, const struct cell *cell); // once what is open now has ended
+uint32_t job_blocked(const struct job *job);                                    // how many
 
 // pay.c: reservations of leases, from the assignment to the end
 void limit_job(const struct decision *decision, const struct job *job, int64_t quote_nano_usd);

@@ -334,6 +334,64 @@ static void a_cheaper_job_runs_while_a_dear_one_waits_and_no_host_is_kept_for_it
 	assert_int_equal(test_state(fleet, free_job, 0), TRIAL(RUNNING));
 }
 
+static uint64_t settle_trial(
+	struct test_fleet *fleet, uint64_t session, uint64_t sequence, const char *job, uint32_t index)
+{
+	BERTH_AUTO_FREE char *lease = berth_strdup(test_lease(fleet, job, index));
+	sequence = test_live_and_retire(fleet, "north", session, BOOT_A, sequence, lease);
+	test_report_done(fleet, "north", session, BOOT_A, sequence, test_key(job, index, 1),
+		BERTH__V1__OUTCOME__OUTCOME_SCORED, NULL);
+	test_place(fleet);
+	return sequence + 1;
+}
+
+static void a_dear_run_that_waited_long_gets_the_money_that_comes_back(void **state)
+{
+	struct test_fleet *fleet = *state;
+	uint64_t session = test_join(fleet, "north", BOOT_A, 8), sequence = 1;
+	fleet->elapsed_ns = 1;
+	fleet->verifier = true;
+	test_open_budget(fleet, "b", 100000, 100000, "");
+	fleet->verifier = false;
+	BERTH_AUTO_FREE const char *first = test_submit_paid(fleet, "first", 2, "b");
+	test_place(fleet);
+	fleet->verifier = true;
+	BERTH_AUTO_FREE const char *dear = test_submit_paid(fleet, "dear", 1, "b");
+	fleet->verifier = false;
+	BERTH_AUTO_FREE const char *later = test_submit_paid(fleet, "later", 5, "b");
+	sequence = settle_trial(fleet, session, sequence, first, 0);
+	assert_int_equal(test_state(fleet, later, 0), TRIAL(RUNNING)); // what came back is enough for one of these
+	assert_int_equal(test_state(fleet, dear, 0), TRIAL(BUDGET_BLOCKED));
+	test_advance_ms(fleet, 700000); // past the aging bound
+	test_beat(fleet, "north", session, NULL, 0);
+	sequence = settle_trial(fleet, session, sequence, first, 1);
+	assert_int_equal(test_state(fleet, later, 1), TRIAL(QUEUED));
+	sequence = settle_trial(fleet, session, sequence, later, 0);
+	assert_int_equal(test_state(fleet, dear, 0), TRIAL(RUNNING));
+}
+
+static void no_money_is_kept_for_a_run_that_it_cannot_pay(void **state)
+{
+	struct test_fleet *fleet = *state;
+	uint64_t session = test_join(fleet, "north", BOOT_A, 8), sequence = 1;
+	fleet->verifier = true;
+	test_open_budget(fleet, "b", 2 * TEST_PRICE, 2 * TEST_PRICE, "");
+	fleet->verifier = false;
+	BERTH_AUTO_FREE const char *cheap = test_submit_paid(fleet, "cheap", 2, "b");
+	test_place(fleet);
+	fleet->verifier = true;
+	BERTH_AUTO_FREE const char *dear = test_submit_paid(fleet, "dear", 1, "b");
+	fleet->verifier = false;
+	BERTH_AUTO_FREE const char *later = test_submit_paid(fleet, "later", 1, "b");
+	test_advance_ms(fleet, 1000000);
+	test_beat(fleet, "north", session, NULL, 0);
+	fleet->elapsed_ns = 1000 * BERTH_NS_PER_S; // what is spent leaves too little for ever
+	sequence = settle_trial(fleet, session, sequence, cheap, 0);
+	sequence = settle_trial(fleet, session, sequence, cheap, 1);
+	assert_int_equal(test_state(fleet, dear, 0), TRIAL(BUDGET_BLOCKED));
+	assert_int_equal(test_state(fleet, later, 0), TRIAL(RUNNING));
+}
+
 static void a_cancel_ends_those_that_wait_for_money(void **state)
 {
 	struct test_fleet *fleet = *state;
@@ -419,150 +477,6 @@ static void a_breached_budget_quarantines_what_waits(void **state)
 	assert_refused(fleet, BERTH_ERROR_BUDGET, "budget b is breached");
 }
 
-// --- a walk ---
-
-struct walk {
-	struct test_fleet *fleet;
-	unsigned seed;
-	uint64_t sessions[2], sequences[2], amendments;
-	const char *jobs[3];
-	int64_t limit, most; // the highest limit that was ever in force
-	int64_t forfeited;   // the most that was
-	bool blocked;
-};
-
-static const char *const names[] = {"north", "south"};
-static const char *const boots[] = {BOOT_A, BOOT_B};
-
-// No limit that was in force when they were granted is passed, and what is held is what open reservations say.
-static void check_money(struct walk *walk)
-{
-	Berth__V1__BudgetTotals totals = test_totals(walk->fleet, "b");
-	assert_true(totals.settled_nano_usd + totals.reserved_nano_usd + totals.forfeited_nano_usd <= walk->most);
-	Berth__V1__Reservation *open[256];
-	size_t count = berth_core_reservations(walk->fleet->core, "b", true, NULL, BERTH_COUNT(open), open);
-	int64_t reserved = 0;
-	for (size_t i = 0; i < count; i++) {
-		reserved += open[i]->max_nano_usd;
-		berth_proto_free(open[i]);
-	}
-	assert_int_equal(reserved, totals.reserved_nano_usd);
-	BERTH_AUTO(berth_proto_cleanup) Berth__V1__Budget *budget = berth_core_budget(walk->fleet->core, "b");
-	walk->blocked |= budget->blocked_trials > 0;
-	walk->forfeited = totals.forfeited_nano_usd > walk->forfeited ? totals.forfeited_nano_usd : walk->forfeited;
-}
-
-static void report(
-	struct walk *walk, int who, const char *lease, Berth__V1__LeaseState state, Berth__V1__DeathProof proof)
-{
-	test_report_lease(
-		walk->fleet, names[who], walk->sessions[who], boots[who], walk->sequences[who], lease, state, proof);
-	walk->sequences[who] += walk->fleet->outcome.error.code == BERTH_ERROR_OK;
-}
-
-// Any lease of the budget, in memory still or not, meets one of the ends that there are.
-static void end_some_lease(struct walk *walk, int who)
-{
-	Berth__V1__Reservation *rows[256];
-	size_t count = berth_core_reservations(walk->fleet->core, "b", false, NULL, BERTH_COUNT(rows), rows);
-	BERTH_AUTO_FREE char *lease =
-		count ? berth_strdup(rows[(size_t)rand_r(&walk->seed) % count]->reservation_id) : NULL;
-	for (size_t i = 0; i < count; i++) {
-		berth_proto_free(rows[i]);
-	}
-	if (!lease || !walk->sessions[who]) {
-		return;
-	}
-	walk->fleet->elapsed_ns = rand_r(&walk->seed) % 3 * (rand_r(&walk->seed) % 7000) * BERTH_NS_PER_S;
-	switch (rand_r(&walk->seed) % 6) {
-	case 0:
-		report(walk, who, lease, LEASE(RETIRED), PROOF(NEVER_DISPATCHED));
-		break;
-	case 1:
-		report(walk, who, lease, LEASE(DISPATCHING), 0);
-		report(walk, who, lease, LEASE(RETIRED), PROOF(EXPIRY_PASSED));
-		break;
-	case 2:
-		report(walk, who, lease, LEASE(CLEANUP_FAILED), 0);
-		report(walk, who, lease, LEASE(RETIRED), PROOF(GIVEN_UP));
-		break;
-	default:
-		report(walk, who, lease, LEASE(DISPATCHING), 0);
-		report(walk, who, lease, LEASE(KILL_PROVED), 0);
-		report(walk, who, lease, LEASE(RETIRED), PROOF(ABSENCE_SEEN));
-	}
-}
-
-static void end_some_trial(struct walk *walk, int who)
-{
-	const char *job = walk->jobs[rand_r(&walk->seed) % 3];
-	uint32_t index = (uint32_t)rand_r(&walk->seed) % 6;
-	uint32_t generation = test_generation(walk->fleet, job, index);
-	if (walk->sessions[who] && generation) {
-		test_report_done(walk->fleet, names[who], walk->sessions[who], boots[who], walk->sequences[who],
-			test_key(job, index, generation),
-			rand_r(&walk->seed) % 3 ? BERTH__V1__OUTCOME__OUTCOME_INFRASTRUCTURE
-						: BERTH__V1__OUTCOME__OUTCOME_SCORED,
-			"RuntimeError");
-		walk->sequences[who] += walk->fleet->outcome.error.code == BERTH_ERROR_OK;
-	}
-}
-
-static void amend_some_limit(struct walk *walk)
-{
-	walk->limit = (1 + rand_r(&walk->seed) % 20) * TEST_PRICE / 2;
-	walk->most = walk->limit > walk->most ? walk->limit : walk->most;
-	test_amend_budget(walk->fleet, "b", ++walk->amendments, walk->limit, walk->limit);
-}
-
-static void no_walk_passes_a_limit(void **state)
-{
-	struct walk walk = {.fleet = *state, .seed = 77, .sequences = {1, 1}, .most = 3 * TEST_PRICE};
-	test_open_budget(walk.fleet, "b", walk.most, walk.most, "");
-	for (size_t i = 0; i < BERTH_COUNT(walk.jobs); i++) {
-		BERTH_AUTO_FREE char *key = berth_format("job-%zu", i);
-		walk.jobs[i] = test_submit_paid(walk.fleet, key, 6, "b");
-	}
-	for (int step = 0; step < 3000; step++) {
-		int who = rand_r(&walk.seed) % 2;
-		switch (rand_r(&walk.seed) % 9) {
-		case 0:
-			walk.sessions[who] = test_join(walk.fleet, names[who], boots[who], 3);
-			break;
-		case 1:
-			test_advance_ms(walk.fleet, rand_r(&walk.seed) % (2 * FENCE_MS));
-			test_tick(walk.fleet);
-			break;
-		case 2:
-		case 3:
-			test_place(walk.fleet);
-			break;
-		case 4:
-			end_some_trial(&walk, who);
-			break;
-		case 5:
-			if (rand_r(&walk.seed) % 8 == 0) {
-				amend_some_limit(&walk);
-			}
-			break;
-		case 6:
-			if (walk.sessions[who]) {
-				test_beat(walk.fleet, names[who], walk.sessions[who], NULL, 0);
-			}
-			break;
-		default:
-			end_some_lease(&walk, who);
-		}
-		check_money(&walk);
-	}
-	Berth__V1__BudgetTotals totals = test_totals(walk.fleet, "b");
-	// It has been everywhere: settlements, forfeits and their appeals, trials that waited.
-	assert_true(totals.settled_nano_usd > 0 && walk.forfeited > totals.forfeited_nano_usd && walk.blocked);
-	for (size_t i = 0; i < BERTH_COUNT(walk.jobs); i++) {
-		free((char *)walk.jobs[i]);
-	}
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 static const struct CMUnitTest tests[] = {
@@ -580,11 +494,12 @@ static const struct CMUnitTest tests[] = {
 	TEST(who_finds_no_room_waits_with_the_sums_until_a_settlement),
 	TEST(an_amendment_lets_those_run_that_wait),
 	TEST(a_cheaper_job_runs_while_a_dear_one_waits_and_no_host_is_kept_for_it),
+	TEST(a_dear_run_that_waited_long_gets_the_money_that_comes_back),
+	TEST(no_money_is_kept_for_a_run_that_it_cannot_pay),
 	TEST(a_cancel_ends_those_that_wait_for_money),
 	TEST(a_trial_that_moves_from_a_lost_agent_keeps_both_reservations),
 	TEST(a_thousand_runs_on_sixteen_agents_reserve_the_cap_and_not_more),
 	TEST(a_breached_budget_quarantines_what_waits),
-	TEST(no_walk_passes_a_limit),
 };
 
 BERTH_TEST_MAIN(tests)
