@@ -91,7 +91,7 @@ void berth_agent_core_progress(struct berth_agent_core *core, const Berth__V1__T
 void berth_agent_core_condition(
 	struct berth_agent_core *core, bool accepting, const char *trouble, uint64_t disk_free_mb);
 // Sends a heartbeat that is due, and stops every trial whose hold is over: hold_ms after the send of the newest
-// heartbeat (or the receipt of the assignment, if later) that the coordinator acknowledged.
+// heartbeat that the coordinator acknowledged (after the receipt of the assignment while none was).
 void berth_agent_core_tick(struct berth_agent_core *core, int64_t now_ns, struct berth_agent_actions *actions);
 int64_t berth_agent_core_next_tick_ns(const struct berth_agent_core *core);
 // Interval of heartbeats that the last Welcome asked for; 0 before the first.

@@ -49,8 +49,8 @@ struct agent_core_trial {
 	bool stopping;
 	bool expired;        // stopping only because the hold is over
 	int64_t received_ns; // of the assignment
-	int64_t expires_ns;
-	char *phase; // newest, NULL before the first
+	int64_t expires_ns;  // INT64_MAX: it holds nothing
+	char *phase;         // newest, NULL before the first
 	struct agent_core_trial *prev, *next;
 };
 

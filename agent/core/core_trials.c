@@ -37,6 +37,13 @@ static int64_t after_hold(const struct berth_agent_core *core, int64_t from_ns)
 	return core->hold_ms > most ? INT64_MAX : from_ns + (int64_t)core->hold_ms * BERTH_NS_PER_MS;
 }
 
+// The coordinator waits from the receipt of a heartbeat, and it assigns only to who has sent one. The assignment itself
+// proves nothing: it may have waited in a queue while this host slept.
+static int64_t held_until_ns(const struct berth_agent_core *core, const struct agent_core_trial *trial)
+{
+	return after_hold(core, core->renewed_ns == INT64_MIN ? trial->received_ns : core->renewed_ns);
+}
+
 static void act_stop(const struct agent_core_trial *trial, const char *reason, struct berth_agent_actions *actions)
 {
 	struct berth_agent_action *action = agent_core_act(actions, BERTH_AGENT_STOP);
@@ -135,7 +142,7 @@ void agent_core_trials_assign(struct berth_agent_core *core, const Berth__V1__As
 	trial->key = berth_proto_clone(key);
 	trial->assignment = berth_proto_clone(assignment);
 	trial->received_ns = now_ns;
-	trial->expires_ns = after_hold(core, now_ns);
+	trial->expires_ns = held_until_ns(core, trial);
 	DL_APPEND(core->trials, trial);
 	start_ready(core, actions);
 }
@@ -145,7 +152,6 @@ void berth_agent_core_resume(struct berth_agent_core *core, const Berth__V1__Tri
 	struct agent_core_trial *trial = berth_alloc(sizeof *trial);
 	trial->key = berth_proto_clone(key);
 	trial->started = true;
-	trial->received_ns = INT64_MAX;
 	trial->expires_ns = INT64_MAX;
 	DL_APPEND(core->trials, trial);
 }
@@ -174,9 +180,8 @@ void agent_core_trials_rehold(struct berth_agent_core *core)
 {
 	struct agent_core_trial *trial;
 	DL_FOREACH (core->trials, trial) {
-		int64_t from_ns = trial->received_ns > core->renewed_ns ? trial->received_ns : core->renewed_ns;
-		int64_t until_ns = after_hold(core, from_ns);
-		if (until_ns < trial->expires_ns) {
+		int64_t until_ns = held_until_ns(core, trial);
+		if (trial->expires_ns != INT64_MAX && until_ns < trial->expires_ns) {
 			trial->expires_ns = until_ns;
 		}
 	}

@@ -92,7 +92,7 @@ static void no_more_trials_run_than_there_are_slots(void **state)
 	peer_close(&peer);
 }
 
-static void a_hold_ends_hold_ms_after_the_receipt_when_nothing_was_acknowledged_since(void **state)
+static void a_hold_is_counted_from_the_heartbeat_before_the_assignment_and_not_from_its_receipt(void **state)
 {
 	(void)state;
 	struct peer peer;
@@ -102,15 +102,32 @@ static void a_hold_ends_hold_ms_after_the_receipt_when_nothing_was_acknowledged_
 	peer_heartbeat_ack(&peer, 1, 5, 0, 0);
 	peer_assign(&peer, "job", 1, 1);
 	peer_stream_down(&peer);
-	assert_int_equal(berth_agent_core_next_tick_ns(peer.core), S(113));
-	peer_tick(&peer, S(113) - 1);
+	assert_int_equal(berth_agent_core_next_tick_ns(peer.core), S(110));
+	peer_tick(&peer, S(110) - 1);
 	assert_int_equal(peer.actions.count, 0);
-	peer_tick(&peer, S(113));
+	peer_tick(&peer, S(110));
 	assert_string_equal(peer_trace(&peer), "-1.1");
 	assert_true(peer_action(&peer, BERTH_AGENT_STOP, 0)->expired);
 	peer_tick(&peer, S(120));
 	assert_int_equal(peer.actions.count, 0); // once
 	assert_int_equal(berth_agent_core_next_tick_ns(peer.core), INT64_MAX);
+	peer_close(&peer);
+}
+
+// The coordinator has long given it to another host.
+static void an_assignment_that_a_sleeping_host_takes_after_its_hold_is_stopped_at_once(void **state)
+{
+	(void)state;
+	struct peer peer;
+	peer_open(&peer, 4, NULL);
+	peer_in_session(&peer); // heartbeat 1 at 100 s
+	peer_heartbeat_ack(&peer, 1, 5, 0, 0);
+	peer.now_ns = S(300);
+	peer_assign(&peer, "job", 1, 1);
+	assert_string_equal(peer_trace(&peer), "+1.1");
+	peer_tick(&peer, S(300));
+	assert_int_equal(berth_agent_core_running(peer.core), 1);
+	assert_true(peer_action(&peer, BERTH_AGENT_STOP, 0)->expired);
 	peer_close(&peer);
 }
 
@@ -269,7 +286,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_newer_generation_starts_after_the_older_one_has_ended),
 	cmocka_unit_test(a_waiting_trial_that_is_withdrawn_is_started_and_stopped_to_retire_its_leases),
 	cmocka_unit_test(no_more_trials_run_than_there_are_slots),
-	cmocka_unit_test(a_hold_ends_hold_ms_after_the_receipt_when_nothing_was_acknowledged_since),
+	cmocka_unit_test(a_hold_is_counted_from_the_heartbeat_before_the_assignment_and_not_from_its_receipt),
+	cmocka_unit_test(an_assignment_that_a_sleeping_host_takes_after_its_hold_is_stopped_at_once),
 	cmocka_unit_test(a_hold_is_renewed_from_the_send_of_an_acknowledged_heartbeat_not_from_its_answer),
 	cmocka_unit_test(a_stream_that_comes_back_does_not_revive_a_trial),
 	cmocka_unit_test(a_shorter_hold_of_a_new_welcome_counts_at_once_and_a_longer_one_when_acknowledged),
