@@ -11,6 +11,7 @@
 #include "coordinator/ledger/ledger.h"
 #include "tests/sim/audit_internal.h"
 #include "tests/sim/check.h"
+#include "tests/sim/faults.h"
 
 #define LOG_FAMILY   0 // of the ledger
 #define AGENT_FAMILY 0 // the only one of an agent
@@ -105,6 +106,9 @@ static void on_asked(const char *agent, const char *lease_id)
 	if (lease->state == BERTH__V1__LEASE_STATE__LEASE_RETIRED) {
 		sim_violation("P2", "%s creates under lease %.8s, which is retired", agent, lease_id);
 	}
+	if (sim_docker_was_asked(lease_id)) {
+		sim_violation("P2", "%s creates a second time under lease %.8s", agent, lease_id);
+	}
 	const struct sim_disk *disk = sim_disk_of(agent_named(agent)->store_folder);
 	BERTH_AUTO_FREE char *key = berth_format("lease/%s", lease_id);
 	const struct sim_entry *entry = sim_disk_find(disk, AGENT_FAMILY, key, strlen(key));
@@ -137,12 +141,40 @@ static void check_report(const char *agent, const Berth__V1__Report *report)
 	}
 }
 
+// The first Hello of a life: nothing of the lives before it is left on the host.
+static void check_hello(struct sim_agent *agent, const Berth__V1__Hello *hello)
+{
+	if (strcmp(agent->greeted_as, hello->boot_id) == 0) {
+		return;
+	}
+	snprintf(agent->greeted_as, sizeof agent->greeted_as, "%s", hello->boot_id);
+	unsigned left = sim_docker_shown(agent->docker);
+	if (left) {
+		sim_violation("P2", "%s says Hello in a new life, and %u containers of an earlier one are there",
+			agent->name, left);
+	}
+}
+
+// An agent that works for an incarnation has written down that it obeys it.
+static void check_heartbeat(const struct sim_agent *agent)
+{
+	const struct sim_disk *disk = sim_disk_of(agent->store_folder);
+	if (!sim_disk_find(disk, AGENT_FAMILY, "obeyed", strlen("obeyed"))) {
+		sim_violation("P7", "%s obeys a coordinator and has not written it down", agent->name);
+	}
+}
+
 static void from_agent(const char *agent, const ProtobufCMessage *message)
 {
 	const Berth__V1__AgentBatch *batch = (const Berth__V1__AgentBatch *)message;
 	for (size_t i = 0; message->descriptor == &berth__v1__agent_batch__descriptor && i < batch->n_messages; i++) {
-		if (batch->messages[i]->body_case == BERTH__V1__AGENT_MESSAGE__BODY_REPORT) {
-			check_report(agent, batch->messages[i]->report);
+		const Berth__V1__AgentMessage *one = batch->messages[i];
+		if (one->body_case == BERTH__V1__AGENT_MESSAGE__BODY_REPORT) {
+			check_report(agent, one->report);
+		} else if (one->body_case == BERTH__V1__AGENT_MESSAGE__BODY_HELLO) {
+			check_hello(agent_named(agent), one->hello);
+		} else if (one->body_case == BERTH__V1__AGENT_MESSAGE__BODY_HEARTBEAT) {
+			check_heartbeat(agent_named(agent));
 		}
 	}
 }
@@ -183,6 +215,7 @@ static void check_message(const char *agent, const Berth__V1__CoordinatorMessage
 		break;
 	case BERTH__V1__COORDINATOR_MESSAGE__BODY_ASSIGNMENT:
 		check_assignment(agent, message->assignment);
+		sim_faults_assigned(agent_named(agent)->number);
 		break;
 	default:
 		break;
@@ -314,6 +347,12 @@ void sim_audit_end(void)
 uint64_t sim_audit_events(void)
 {
 	return audit.last;
+}
+
+bool sim_audit_is_current(const char *job_id, uint32_t index, uint32_t generation)
+{
+	const struct audit_job *job = audit_job(job_id);
+	return job && job->cells[index].state == AUDIT_RUNNING && job->cells[index].generation == generation;
 }
 
 bool sim_audit_is_settled(void)

@@ -19,6 +19,9 @@ void sim_audit_start_failed(struct sim_coordinator *coordinator, const struct be
 void sim_audit_fenced(void);                            // the coordinator has heard of a newer one
 bool sim_audit_knows_incarnation(const uint8_t *nonce); // one of the coordinator's own
 
+// Whether the log still has this generation of a trial running.
+bool sim_audit_is_current(const char *job_id, uint32_t index, uint32_t generation);
+
 // --- the whole, at the end ---
 bool sim_audit_is_settled(void); // every answered job has ended and has no open lease
 void sim_audit_whole(void);      // Merkle tree, a flipped bit

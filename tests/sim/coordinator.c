@@ -166,6 +166,7 @@ static void died(struct sim_process *process)
 void sim_coordinator_begin(struct sim_coordinator *coordinator, const char *name, const char *folder)
 {
 	struct berth_error err;
+	authority(); // made once, outside any run: it takes random numbers
 	snprintf(coordinator->folder, sizeof coordinator->folder, "%s/%s", folder, name);
 	snprintf(coordinator->ledger_folder, sizeof coordinator->ledger_folder, "%s/ledger", coordinator->folder);
 	berth_mkdir_all(coordinator->folder, 0700, &err);

@@ -142,6 +142,16 @@ unsigned sim_docker_alive(void)
 	return count;
 }
 
+unsigned sim_docker_shown(const struct sim_docker *docker)
+{
+	const struct container *container;
+	unsigned count = 0;
+	LL_FOREACH (engine.containers, container) {
+		count += container->docker == docker && (container->state == RUNNING || container->state == ENDED);
+	}
+	return count;
+}
+
 const char *sim_docker_any_alive(void)
 {
 	const struct container *container;

@@ -29,10 +29,11 @@ void sim_docker_set_down(struct sim_docker *docker, bool down); // calls fail; w
 bool sim_docker_is_down(const struct sim_docker *docker);
 struct berth_runner *sim_docker_runner(struct sim_docker *docker);
 
-bool sim_docker_is_alive(const char *lease_id);  // on any host, or on its way
-bool sim_docker_was_asked(const char *lease_id); // some create reached an Engine
-unsigned sim_docker_alive(void);                 // containers of all hosts
-const char *sim_docker_any_alive(void);          // a lease
+bool sim_docker_is_alive(const char *lease_id);             // on any host, or on its way
+bool sim_docker_was_asked(const char *lease_id);            // some create reached an Engine
+unsigned sim_docker_alive(void);                            // containers of all hosts
+unsigned sim_docker_shown(const struct sim_docker *docker); // of one, that a listing shows
+const char *sim_docker_any_alive(void);                     // a lease
 // Told before a create reaches the Engine, and when one has made a container.
 void sim_docker_on_create(void (*asked)(const char *agent, const char *lease_id), void (*born)(const char *lease_id));
 

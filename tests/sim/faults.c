@@ -20,7 +20,8 @@
 #define RARE_RATE_MOST  12 // of what costs a process its life, or comes with each message
 #define TWIN_WAITS_MOST 100
 
-static bool healed; // what was planned for later does not happen
+static bool healed;                // what was planned for later does not happen
+static struct sim_faults *planned; // of this run
 
 const char *sim_fault_text(enum sim_fault_kind kind)
 {
@@ -48,6 +49,7 @@ static struct sim_fault draw_timed(struct sim_random *random, enum sim_fault_kin
 		fault.amount /= 10000;
 	}
 	fault.remaining = (unsigned)sim_random_between(random, 2, FLAPS_MOST);
+	fault.armed = sim_random_chance(random, 300);
 	return fault;
 }
 
@@ -120,16 +122,28 @@ static void continue_process(struct sim_process *process)
 	}
 }
 
+static void unblock(void *context)
+{
+	sim_net_unblock(context);
+}
+
 static void end_one(void *context)
 {
 	const struct sim_fault *fault = context;
 	struct sim_agent *agent = target_of(fault);
+	if (healed) {
+		return; // everything has ended already
+	}
 	switch (fault->kind) {
 	case SIM_COORDINATOR_STOP:
 		continue_process(&sim_world.coordinator.process);
 		break;
 	case SIM_AGENT_STOP:
 		continue_process(&agent->process);
+		if (fault->amount > 0) { // a host that wakes up elsewhere
+			sim_net_link(agent->number)->blocked[0] = true;
+			sim_at(sim_now() + fault->for_ns, unblock, sim_net_link(agent->number));
+		}
 		break;
 	case SIM_LINK_DOWN:
 	case SIM_LINK_FROM:
@@ -271,18 +285,32 @@ static void begin_one(void *context)
 	sim_at(sim_now() + fault->for_ns, end_one, fault);
 }
 
+static bool is_timed(const struct sim_fault *fault)
+{
+	return !fault->left_out && fault->kind < SIM_FIRST_RATE;
+}
+
+void sim_faults_assigned(unsigned agent)
+{
+	for (size_t i = 0; i < planned->count; i++) {
+		struct sim_fault *fault = &planned->items[i];
+		if (is_timed(fault) && fault->armed && fault->at_ns <= sim_now() && target_of(fault)->number == agent) {
+			fault->armed = false;
+			sim_at(sim_now(), begin_one, fault);
+		}
+	}
+}
+
 void sim_faults_begin(struct sim_faults *faults)
 {
 	healed = false;
+	planned = faults;
 	for (size_t i = 0; i < faults->count; i++) {
 		struct sim_fault *fault = &faults->items[i];
-		if (fault->left_out) {
-			continue;
-		}
-		if (fault->kind >= SIM_FIRST_RATE) {
-			set_rate(fault);
-		} else {
+		if (is_timed(fault) && !fault->armed) {
 			sim_at(fault->at_ns, begin_one, fault);
+		} else if (!fault->left_out && !fault->armed) {
+			set_rate(fault);
 		}
 	}
 }
@@ -319,7 +347,8 @@ void sim_faults_print(FILE *out, const struct sim_faults *faults)
 			fprintf(out, "  %2zu  %s, %" PRId64 " in 1000\n", i, sim_fault_text(fault->kind),
 				fault->amount);
 		} else {
-			fprintf(out, "  %2zu  at %.3f s: %s, agent-%c, for %.1f s\n", i, (double)fault->at_ns / 1e9,
+			fprintf(out, "  %2zu  %s %.3f s: %s, agent-%c, for %.1f s\n", i,
+				fault->armed ? "at the first trial given after" : "at", (double)fault->at_ns / 1e9,
 				sim_fault_text(fault->kind), 'a' + (int)(fault->target % sim_world.agents_count),
 				(double)fault->for_ns / 1e9);
 		}

@@ -56,6 +56,7 @@ struct sim_fault {
 	unsigned target; // an agent
 	int64_t amount;  // a step in ns, a rate in thousandths
 	bool left_out;
+	bool armed;         // it happens when the target is given its next trial, and a moment later
 	unsigned remaining; // of a flapping link
 };
 
@@ -70,5 +71,7 @@ void sim_faults_draw(struct sim_faults *faults, uint64_t seed);
 void sim_faults_begin(struct sim_faults *faults);
 // Ends every one that lasts, brings back what died, and lets nothing else go wrong.
 void sim_faults_end(void);
+// An agent is about to be sent a trial: what waits for that moment is due.
+void sim_faults_assigned(unsigned agent);
 void sim_faults_print(FILE *out, const struct sim_faults *faults);
 const char *sim_fault_text(enum sim_fault_kind kind);

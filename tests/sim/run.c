@@ -6,8 +6,10 @@
 #include "common/base/file.h"
 #include "tests/sim/audit.h"
 #include "tests/sim/check.h"
+#include "tests/sim/trial.h"
 #include "tests/sim/world.h"
 
+#define MS              INT64_C(1000000)
 #define S               INT64_C(1000000000)
 #define SLICE_NS        (5 * S)
 #define SETTLE_BOUND_NS (3600 * S) // I16: after the faults, until every job has ended and nothing is alive
@@ -39,6 +41,7 @@ static void settle(void)
 			return;
 		}
 		sim_sched_run(sim_now() + SLICE_NS, sim_is_violated());
+		sim_runs_check_current(sim_world.hold_ms * MS);
 	}
 }
 

@@ -6,6 +6,7 @@
 
 #include "common/base/mem.h"
 #include "common/codec/proto.h"
+#include "tests/sim/audit.h"
 #include "tests/sim/check.h"
 #include "tests/sim/docker.h"
 
@@ -95,6 +96,23 @@ const struct sim_run *sim_run_of(const char *job_id, uint32_t index, uint32_t ge
 		}
 	}
 	return NULL;
+}
+
+void sim_runs_check_current(int64_t bound_ns)
+{
+	for (size_t i = 0; i < trials.count; i++) {
+		struct sim_run *run = &trials.runs[i];
+		if (!goes_on(run) || sim_audit_is_current(run->job_id, run->index, run->generation)) {
+			run->stale_since_ns = 0;
+		} else if (!run->stale_since_ns) {
+			run->stale_since_ns = sim_now();
+		} else if (sim_now() - run->stale_since_ns > bound_ns) {
+			sim_violation("I2",
+				"generation %u of trial %.8s/%u goes on at %s, %.0f s after it was withdrawn",
+				run->generation, run->job_id, run->index, run->agent,
+				(double)(sim_now() - run->stale_since_ns) / 1e9);
+		}
+	}
 }
 
 // --- leases, as agent/trial keeps them ---

@@ -16,6 +16,7 @@ struct sim_run {
 	const struct sim_process *process;
 	unsigned life;               // of the process
 	struct berth_cancel *cancel; // while it goes on
+	int64_t stale_since_ns;      // 0: current, as far as was seen
 	bool over;                   // it has ended its leases, or its process died
 	bool finished;               // it came to a result
 	int outcome;                 // Berth__V1__Outcome, when it has
@@ -29,4 +30,6 @@ void sim_free_result(Berth__V1__TrialResult *result);
 void sim_runs_process_died(const struct sim_process *process);
 // The process may run again: whether it is right that its runs still go on is to be seen soon.
 void sim_runs_process_continued(const struct sim_process *process);
+// Without faults, a run that the log has no place for any more is stopped before long: asked from time to time.
+void sim_runs_check_current(int64_t bound_ns);
 const struct sim_run *sim_run_of(const char *job_id, uint32_t index, uint32_t generation);

@@ -29,6 +29,7 @@ struct sim_agent {
 	char name[16], folder[256], store_folder[280];
 	uint32_t slots, cpus;
 	const char *address; // where its next connection leads
+	char greeted_as[40]; // the life that has said Hello
 	struct berth_cancel *stop;
 	struct sim_docker *docker;
 	bool power;
