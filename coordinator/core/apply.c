@@ -257,7 +257,8 @@ static bool begin_lease(
 	bool paid = record->reservation_id[0] != 0;
 	const Berth__V1__Reservation *reservation =
 		paid ? berth_budgets_reservation(core->budgets, record->reservation_id) : NULL;
-	if (!record->lease_id[0] || core_lease(core, record->lease_id) || paid != (reservation != NULL)) {
+	if (!record->lease_id[0] || core_lease(core, record->lease_id) ||
+		(paid && (!reservation || strcmp(record->reservation_id, record->lease_id) != 0))) {
 		return false;
 	}
 	struct lease *lease = berth_alloc(sizeof *lease);
@@ -305,10 +306,15 @@ static bool apply_trial_assigned(struct berth_core *core, const event_t *event, 
 	set_state(cell, BERTH__V1__TRIAL_STATE__TRIAL_RUNNING);
 	core_hold(cell, agent);
 	cell->leases = NULL;
+	size_t paid = 0;
 	for (size_t i = 0; i < assigned->n_leases; i++) {
 		if (!begin_lease(core, cell, agent, assigned->leases[i], event->recorded_at_ns)) {
 			return corrupt(event, err, "a lease whose id was used before, or that is not paid for");
 		}
+		paid += assigned->leases[i]->reservation_id[0] != 0;
+	}
+	if (paid != assigned->n_reservations) {
+		return corrupt(event, err, "money that is reserved for no lease");
 	}
 	return true;
 }

@@ -111,9 +111,9 @@ struct job {
 	int64_t *prices;   // by task, then agent: what one run holds at most; NULL: it names no budget, or has ended
 	struct queue ready;
 	struct cell *delayed; // queued with a time to wait for; volatile, as is the order of what waits
-	// volatile: from this price on its budget had no room for a run, and why; INT64_MAX and NULL: none was refused
-	int64_t unpayable_nano_usd;
+	// volatile: why its budget had no room for a run, NULL while none was refused, and from which price on
 	char *blocked_reason;
+	int64_t unpayable_nano_usd;
 	struct job *prev, *next; // oldest first
 	UT_hash_handle by_id, by_key;
 	char *key; // submitter, NUL, client key: of by_key

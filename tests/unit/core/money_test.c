@@ -186,6 +186,35 @@ static void a_time_that_cannot_be_priced_is_no_usage(void **state)
 	assert_string_equal(row->ending->failure_type, "UsageInvalid");
 }
 
+static void an_assignment_whose_money_and_leases_differ_does_not_replay(void **state)
+{
+	struct test_fleet *fleet = *state;
+	test_join(fleet, "north", BOOT_A, 1);
+	test_open_budget(fleet, "b", 1000000, 1000000, "");
+	BERTH_AUTO_FREE const char *job = test_submit_paid(fleet, "j", 1, "b");
+	struct berth_core *cores[3] = {0};
+	for (size_t i = 0; i < BERTH_COUNT(cores); i++) {
+		cores[i] = test_disk_recover(fleet->disk, &fleet->config);
+	}
+	test_place(fleet);
+	assert_int_equal(test_generation(fleet, job, 0), 1);
+	for (size_t i = 0; i < BERTH_COUNT(cores); i++) {
+		BERTH_AUTO(berth_proto_cleanup)
+		Berth__Store__V1__Event *event = berth_proto_clone(fleet->outcome.events[0]);
+		Berth__Store__V1__TrialAssigned *assigned = event->trial_assigned;
+		struct berth_error err;
+		if (i == 0) {
+			berth_proto_set_string(&assigned->leases[0]->reservation_id, NULL);
+		} else if (i == 1) {
+			berth_proto_free(assigned->reservations[--assigned->n_reservations]);
+		} else {
+			assigned->reservations[0]->max_nano_usd--;
+		}
+		assert_fails(berth_core_apply(cores[i], event, &err), err, BERTH_ERROR_CORRUPT, "");
+		berth_core_free(cores[i]);
+	}
+}
+
 // --- taking jobs ---
 
 static void a_job_names_a_budget_a_phase_and_machines_that_are_rated(void **state)
@@ -487,6 +516,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(a_create_of_which_only_the_expiry_is_known_is_forfeited_and_a_late_receipt_appeals_it),
 	TEST(a_failed_cleanup_that_is_given_up_is_forfeited),
 	TEST(a_time_that_cannot_be_priced_is_no_usage),
+	TEST(an_assignment_whose_money_and_leases_differ_does_not_replay),
 	TEST(a_job_names_a_budget_a_phase_and_machines_that_are_rated),
 	TEST(a_quote_is_the_price_of_every_generation_and_at_most_the_policys_limit),
 	TEST(a_verifier_environment_is_reserved_with_the_tasks_or_neither),
