@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // sim --seed N [--steps N] [--trace] [--only 1,4,7]
 // sim --seeds A..B [--jobs N] [--results FILE]
+// sim --seeds A..B --first                       the first seed that breaks something
 //
 // A failing seed prints what was broken, the faults that are needed for it, the end of its trace, and the command that
 // shows it again. Seeds run in processes of their own, so one that aborts is one that failed.
@@ -45,7 +46,7 @@ struct worker {
 
 struct arguments {
 	uint64_t seed, first, last, steps_most;
-	bool has_seed, has_range, tracing, has_only;
+	bool has_seed, has_range, tracing, has_only, first_only;
 	unsigned jobs;
 	const char *results;
 	bool kept[SIM_FAULTS_MAX];
@@ -152,6 +153,9 @@ static void add_result(struct worker *worker, uint64_t seed, const struct sim_re
 static void work(const struct arguments *arguments, struct worker *worker, uint64_t last)
 {
 	for (unsigned i = 0; i < LIFE_SEEDS && worker->seed <= last; i++) {
+		if (arguments->first_only && worker->totals.failed) {
+			return;
+		}
 		struct sim_faults faults;
 		struct sim_result result = run_one(arguments, worker->seed, false, &faults);
 		add_result(worker, worker->seed, &result);
@@ -278,6 +282,19 @@ static int run_all(const struct arguments *arguments)
 	return failed || !passed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
+// One process for each part of the range: a broken program may well abort.
+static int find_first(const struct arguments *arguments)
+{
+	struct worker *worker = mmap(NULL, sizeof *worker, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	worker->seed = arguments->first;
+	while (worker->seed <= arguments->last && !worker->totals.failed) {
+		begin_worker(arguments, worker, arguments->last);
+	}
+	printf("%" PRIu64 " passed, %" PRIu64 " failed\n", worker->totals.seeds - worker->totals.failed,
+		worker->totals.failed);
+	return worker->totals.failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
 // --- arguments ---
 static bool read_only(struct arguments *arguments, const char *text)
 {
@@ -298,8 +315,9 @@ static bool read_arguments(struct arguments *arguments, int argc, char **argv)
 {
 	static const struct option options[] = {{"seed", required_argument, NULL, 's'},
 		{"seeds", required_argument, NULL, 'r'}, {"steps", required_argument, NULL, 'n'},
-		{"trace", no_argument, NULL, 't'}, {"only", required_argument, NULL, 'o'},
-		{"jobs", required_argument, NULL, 'j'}, {"results", required_argument, NULL, 'f'}, {0}};
+		{"trace", no_argument, NULL, 't'}, {"first", no_argument, NULL, '1'},
+		{"only", required_argument, NULL, 'o'}, {"jobs", required_argument, NULL, 'j'},
+		{"results", required_argument, NULL, 'f'}, {0}};
 	bool good = true;
 	int option;
 	while (good && (option = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -316,6 +334,9 @@ static bool read_arguments(struct arguments *arguments, int argc, char **argv)
 			break;
 		case 't':
 			arguments->tracing = true;
+			break;
+		case '1':
+			arguments->first_only = true;
 			break;
 		case 'o':
 			good = read_only(arguments, optarg);
@@ -339,7 +360,7 @@ int main(int argc, char **argv)
 	struct arguments arguments = {.jobs = 1};
 	if (!read_arguments(&arguments, argc, argv)) {
 		fprintf(stderr, "sim --seed N [--steps N] [--trace] [--only 1,4,7]\n"
-				"sim --seeds A..B [--jobs N] [--results FILE]\n");
+				"sim --seeds A..B [--jobs N] [--results FILE] [--first]\n");
 		return 2;
 	}
 #if defined(__SANITIZE_THREAD__)
@@ -349,5 +370,7 @@ int main(int argc, char **argv)
 #endif
 	arguments.last = arguments.first + (arguments.last - arguments.first) / SEED_PART;
 	berth_log_setup("sim", BERTH_LOG_ERROR + 1);
-	return arguments.has_range ? run_all(&arguments) : show_seed(&arguments, arguments.seed);
+	return arguments.first_only  ? find_first(&arguments)
+	       : arguments.has_range ? run_all(&arguments)
+	                             : show_seed(&arguments, arguments.seed);
 }
