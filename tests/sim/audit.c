@@ -38,7 +38,8 @@ static void read_log(void)
 			(unsigned long long)audit.last);
 	}
 	while (audit.last < count) {
-		BERTH_AUTO(berth_proto_cleanup) Berth__Store__V1__Event *event = event_at(disk, audit.last++);
+		BERTH_AUTO(berth_proto_cleanup)
+		Berth__Store__V1__Event *event = event_at(disk, audit.last++);
 		audit_event(event);
 	}
 }
@@ -106,6 +107,9 @@ static void on_asked(const char *agent, const char *lease_id)
 	if (lease->state == BERTH__V1__LEASE_STATE__LEASE_RETIRED) {
 		sim_violation("P2", "%s creates under lease %.8s, which is retired", agent, lease_id);
 	}
+	if (lease->paid && !audit_money_is_reserved(lease_id)) {
+		sim_violation("I7", "%s creates under lease %.8s, which holds no reservation", agent, lease_id);
+	}
 	if (sim_docker_was_asked(lease_id)) {
 		sim_violation("P2", "%s creates a second time under lease %.8s", agent, lease_id);
 	}
@@ -141,7 +145,8 @@ static void check_report(const char *agent, const Berth__V1__Report *report)
 	}
 }
 
-// The first Hello of a life: nothing of the lives before it is left on the host.
+// The first Hello of a life: nothing of the lives before it is left on the
+// host.
 static void check_hello(struct sim_agent *agent, const Berth__V1__Hello *hello)
 {
 	if (strcmp(agent->greeted_as, hello->boot_id) == 0) {
@@ -150,7 +155,9 @@ static void check_hello(struct sim_agent *agent, const Berth__V1__Hello *hello)
 	snprintf(agent->greeted_as, sizeof agent->greeted_as, "%s", hello->boot_id);
 	unsigned left = sim_docker_shown(agent->docker);
 	if (left) {
-		sim_violation("P2", "%s says Hello in a new life, and %u containers of an earlier one are there",
+		sim_violation("P2",
+			"%s says Hello in a new life, and %u containers of an "
+			"earlier one are there",
 			agent->name, left);
 	}
 }
@@ -266,7 +273,8 @@ void sim_audit_cancelled(const char *job_id)
 
 void sim_audit_fenced(void)
 {
-	sim_violation("P7", "the coordinator was told of a newer incarnation, and only a twin can be one");
+	sim_violation("P7", "the coordinator was told of a newer incarnation, and "
+			    "only a twin can be one");
 }
 
 static struct berth_core *replay_from_genesis(void)
@@ -278,7 +286,8 @@ static struct berth_core *replay_from_genesis(void)
 	struct berth_core *core = berth_core_new(&config);
 	struct berth_error err = {0};
 	for (size_t i = 0; i < sim_disk_count(ledger(), LOG_FAMILY); i++) {
-		BERTH_AUTO(berth_proto_cleanup) Berth__Store__V1__Event *event = event_at(ledger(), i);
+		BERTH_AUTO(berth_proto_cleanup)
+		Berth__Store__V1__Event *event = event_at(ledger(), i);
 		if (!berth_core_apply(core, event, &err)) {
 			sim_violation("I3", "the log does not replay: %s", err.message);
 			break;
@@ -291,7 +300,8 @@ static void compare_counts(const struct berth_core *core)
 {
 	const struct audit_job *job, *next;
 	HASH_ITER (hh, audit.jobs, job, next) {
-		BERTH_AUTO(berth_proto_cleanup) Berth__V1__Job *seen = berth_core_job(core, job->id);
+		BERTH_AUTO(berth_proto_cleanup)
+		Berth__V1__Job *seen = berth_core_job(core, job->id);
 		if (!seen) {
 			sim_violation("I4", "job %.8s is durable and unknown after a start", job->id);
 			return;
@@ -405,6 +415,7 @@ static void check_flip(struct sim_disk *copy, struct sim_random *random)
 
 void sim_audit_whole(void)
 {
+	audit_money_whole();
 	struct sim_random random = sim_random_stream(sim_world.seed, SIM_STREAM_WORLD + 300);
 	if (!sim_disk_count(ledger(), LOG_FAMILY)) {
 		return;

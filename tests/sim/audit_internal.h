@@ -30,6 +30,7 @@ struct audit_lease {
 	char agent[24];
 	Berth__V1__LeaseState state;
 	Berth__V1__DeathProof proof;
+	bool paid; // by a reservation of its id
 	UT_hash_handle hh;
 };
 
@@ -45,11 +46,24 @@ struct audit_nonce {
 	struct audit_nonce *next;
 };
 
+struct audit_reservation {
+	char id[33];
+	int64_t max;
+	bool ended;
+	UT_hash_handle hh;
+};
+
+struct audit_money {
+	int64_t limit, settled, reserved, forfeited;
+};
+
 struct audit {
 	uint64_t last; // event that was read
 	struct audit_job *jobs;
 	struct audit_lease *leases;
 	struct audit_boot *boots;
+	struct audit_reservation *reservations;
+	struct audit_money money;
 	struct audit_nonce *incarnations;
 	char agents[SIM_AGENTS_MAX][24];
 	unsigned agents_count;
@@ -62,3 +76,12 @@ struct audit_job *audit_job(const char *id);
 struct audit_lease *audit_lease(const char *id);
 uint64_t audit_applied(const char *agent, const char *boot_id);
 void audit_forget(void);
+
+// audit_money.c
+void audit_money_opened(const Berth__Store__V1__BudgetOpened *event);
+void audit_money_reserved(const Berth__V1__Reservation *row, const struct audit_lease *lease);
+void audit_money_ended(const Berth__Store__V1__BudgetEnded *event);
+void audit_money_appealed(const Berth__Store__V1__BudgetAppealed *event);
+bool audit_money_is_reserved(const char *lease_id);
+void audit_money_whole(void);
+void audit_money_forget(void);

@@ -56,6 +56,7 @@ void audit_forget(void)
 		HASH_DEL(audit.leases, lease);
 		free(lease);
 	}
+	audit_money_forget();
 	struct audit_boot *boot, *next_boot;
 	HASH_ITER (hh, audit.boots, boot, next_boot) {
 		HASH_DEL(audit.boots, boot);
@@ -162,8 +163,13 @@ static void assigned(const Berth__Store__V1__TrialAssigned *event)
 		lease->index = event->trial->index;
 		lease->generation = cell->generation;
 		lease->state = BERTH__V1__LEASE_STATE__LEASE_CREATING;
+		lease->paid = record->reservation_id[0];
 		HASH_ADD_STR(audit.leases, id, lease);
 		job->open_leases++;
+	}
+	for (size_t i = 0; i < event->n_reservations; i++) {
+		const Berth__V1__Reservation *row = event->reservations[i];
+		audit_money_reserved(row, audit_lease(row->reservation_id));
 	}
 }
 
@@ -240,14 +246,17 @@ static void trial_ended(const Berth__Store__V1__TrialEnded *event, const Berth__
 static void check_death(const struct audit_lease *lease)
 {
 	if (sim_docker_is_alive(lease->id)) {
-		sim_violation("P2", "lease %.8s is retired (proof %d) and its container is alive or on its way",
+		sim_violation("P2",
+			"lease %.8s is retired (proof %d) and its container is alive "
+			"or on its way",
 			lease->id, (int)lease->proof);
 	}
 	bool denies = lease->proof == BERTH__V1__DEATH_PROOF__NEVER_DISPATCHED ||
 	              lease->proof == BERTH__V1__DEATH_PROOF__REJECTED;
 	if (denies && sim_docker_was_asked(lease->id)) {
 		sim_violation("I9",
-			"lease %.8s is retired as never created (proof %d), and its create reached the Engine",
+			"lease %.8s is retired as never created (proof %d), and its "
+			"create reached the Engine",
 			lease->id, (int)lease->proof);
 	}
 }
@@ -337,6 +346,15 @@ void audit_event(const Berth__Store__V1__Event *event)
 		break;
 	case BERTH__STORE__V1__EVENT__BODY_LEASE_MOVED:
 		lease_moved(event->lease_moved);
+		break;
+	case BERTH__STORE__V1__EVENT__BODY_BUDGET_OPENED:
+		audit_money_opened(event->budget_opened);
+		break;
+	case BERTH__STORE__V1__EVENT__BODY_BUDGET_ENDED:
+		audit_money_ended(event->budget_ended);
+		break;
+	case BERTH__STORE__V1__EVENT__BODY_BUDGET_APPEALED:
+		audit_money_appealed(event->budget_appealed);
 		break;
 	default:
 		break;

@@ -24,6 +24,7 @@ struct container {
 	struct sim_docker *docker;
 	enum container_state state;
 	bool dies_early;
+	int64_t born_ns, lived_ns; // lived: once it is gone
 	struct container *next;
 };
 
@@ -132,6 +133,19 @@ bool sim_docker_was_asked(const char *lease_id)
 	return false;
 }
 
+int64_t sim_docker_lifetime_ns(const char *lease_id)
+{
+	const struct container *container;
+	int64_t lived_ns = 0;
+	LL_FOREACH (engine.containers, container) {
+		if (strcmp(container->lease_id, lease_id) == 0) {
+			bool runs = container->state == RUNNING || container->state == ENDED;
+			lived_ns += runs ? sim_now() - container->born_ns : container->lived_ns;
+		}
+	}
+	return lived_ns;
+}
+
 unsigned sim_docker_alive(void)
 {
 	const struct container *container;
@@ -177,6 +191,7 @@ static void be_born(void *context)
 {
 	struct container *container = context;
 	container->state = RUNNING;
+	container->born_ns = sim_now();
 	sim_trace("%s: container of %.8s is there", container->docker->host, container->lease_id);
 	if (engine.born) {
 		engine.born(container->lease_id);
@@ -314,13 +329,14 @@ static bool sweep(
 	}
 	if (!chance(engine.faults.kill_lost) && !sim_self()->dead) {
 		container->state = GONE;
+		container->lived_ns = sim_now() - container->born_ns;
 		sim_trace("%s: container of %.8s is removed", runner->docker->host, lease_id);
 	}
 	return true;
 }
 
-// As agent/runner/local does: nothing-there is a proof only twice in a row, and after the placement bound where no
-// answer of the create was seen.
+// As agent/runner/local does: nothing-there is a proof only twice in a row, and
+// after the placement bound where no answer of the create was seen.
 static bool kill_lease(
 	struct berth_runner *base, const char *lease_id, struct berth_until until, struct berth_error *err)
 {

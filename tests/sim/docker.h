@@ -6,7 +6,8 @@
 #include "agent/runner/runner.h"
 #include "tests/sim/sched.h"
 
-#define SIM_PLACEMENT_BOUND_MS 60000
+#define SIM_PLACEMENT_BOUND_MS  60000
+#define SIM_NANO_USD_PER_SECOND 10 // what a container costs
 
 struct sim_docker;
 
@@ -31,6 +32,7 @@ struct berth_runner *sim_docker_runner(struct sim_docker *docker);
 
 bool sim_docker_is_alive(const char *lease_id);             // on any host, or on its way
 bool sim_docker_was_asked(const char *lease_id);            // some create reached an Engine
+int64_t sim_docker_lifetime_ns(const char *lease_id);       // of true time, until now where it runs
 unsigned sim_docker_alive(void);                            // containers of all hosts
 unsigned sim_docker_shown(const struct sim_docker *docker); // of one, that a listing shows
 const char *sim_docker_any_alive(void);                     // a lease

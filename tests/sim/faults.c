@@ -50,6 +50,10 @@ static struct sim_fault draw_timed(struct sim_random *random, enum sim_fault_kin
 	}
 	fault.remaining = (unsigned)sim_random_between(random, 2, FLAPS_MOST);
 	fault.armed = sim_random_chance(random, 300);
+	if (kind == SIM_LINK_TURN) {
+		fault.amount = sim_random_between(random, 2 * S, 20 * S);
+		fault.for_ns += fault.amount + 60 * S;
+	}
 	return fault;
 }
 
@@ -148,6 +152,7 @@ static void end_one(void *context)
 	case SIM_LINK_DOWN:
 	case SIM_LINK_FROM:
 	case SIM_LINK_TO:
+	case SIM_LINK_TURN:
 		sim_net_unblock(sim_net_link(agent->number));
 		break;
 	case SIM_NET_SLOW:
@@ -175,6 +180,25 @@ static void flap(void *context)
 		link->blocked[0] = link->blocked[1] = true;
 	}
 	sim_at(sim_now() + fault->for_ns / FLAPS_MOST, flap, fault);
+}
+
+static void block_from(void *context)
+{
+	if (!healed) {
+		sim_net_link(target_of(context)->number)->blocked[0] = true;
+	}
+}
+
+// What the coordinator said last arrives late, long after the last that it
+// heard.
+static void turn(void *context)
+{
+	const struct sim_fault *fault = context;
+	if (!healed) {
+		struct sim_link *link = sim_net_link(target_of(fault)->number);
+		sim_net_unblock(link);
+		link->blocked[0] = true;
+	}
 }
 
 static void kill_process(struct sim_process *process, bool *power, bool with_power)
@@ -205,10 +229,12 @@ static void step_wall(const struct sim_fault *fault)
 {
 	struct sim_host *host = fault->target == 0 ? &sim_world.coordinator.host : &target_of(fault)->host;
 	host->wall_base_ns += fault->amount;
+	sim_world.wall_went_back = sim_world.wall_went_back || (fault->target == 0 && fault->amount < 0);
 }
 
-// The twin wakes when every agent has seen, and written down, more than its copy of the ledger holds. (A copy after
-// which nothing was seen is a restart, for all that anybody can tell.)
+// The twin wakes when every agent has seen, and written down, more than its
+// copy of the ledger holds. (A copy after which nothing was seen is a restart,
+// for all that anybody can tell.)
 static void begin_twin(void *context)
 {
 	struct sim_fault *fault = context;
@@ -261,6 +287,11 @@ static void begin_one(void *context)
 		break;
 	case SIM_LINK_FLAP:
 		flap(fault);
+		break;
+	case SIM_LINK_TURN:
+		sim_net_link(agent->number)->blocked[1] = true;
+		sim_at(sim_now() + sim_world.heartbeat_ms * MS, block_from, fault);
+		sim_at(sim_now() + fault->amount, turn, fault);
 		break;
 	case SIM_LINK_BREAK:
 		sim_net_break(agent->number);

@@ -10,11 +10,13 @@
 #include "tests/sim/check.h"
 #include "tests/sim/docker.h"
 
-#define MS         INT64_C(1000000)
-#define BUILD_MS   3000
-#define WORK_MS    8000
-#define LONG_MS    90000
-#define SETTLE_NS  (1500 * MS) // how long two runs of one cell may overlap while one of them is being stopped
+#define MS       INT64_C(1000000)
+#define BUILD_MS 3000
+#define WORK_MS  8000
+#define LONG_MS  90000
+#define SETTLE_NS                                                                                                      \
+	(1500 * MS) // how long two runs of one cell may overlap while one of them is
+	            // being stopped
 #define LEASES_MAX 4
 
 static struct {
@@ -47,7 +49,8 @@ static void check_alone(void *context)
 		const struct sim_run *other = &trials.runs[i];
 		if (other != run && same_cell(run, other) && goes_on(run) && goes_on(other)) {
 			sim_violation("I1",
-				"cell %u of job %.8s is inside its hold on %s (generation %u) and on %s (%u)",
+				"cell %u of job %.8s is inside its hold on %s (generation "
+				"%u) and on %s (%u)",
 				run->index, run->job_id, run->agent, run->generation, other->agent, other->generation);
 		}
 	}
@@ -108,7 +111,8 @@ void sim_runs_check_current(int64_t bound_ns)
 			run->stale_since_ns = sim_now();
 		} else if (sim_now() - run->stale_since_ns > bound_ns) {
 			sim_violation("I2",
-				"generation %u of trial %.8s/%u goes on at %s, %.0f s after it was withdrawn",
+				"generation %u of trial %.8s/%u goes on at %s, %.0f s "
+				"after it was withdrawn",
 				run->generation, run->job_id, run->index, run->agent,
 				(double)(sim_now() - run->stale_since_ns) / 1e9);
 		}
@@ -150,7 +154,8 @@ static void end_leases(const struct berth_lease_driver *driver, const struct kep
 	}
 }
 
-// Creates under a lease, works for a while, and sees whether the container lived through it.
+// Creates under a lease, works for a while, and sees whether the container
+// lived through it.
 static bool use_lease(const struct berth_lease_driver *driver, struct kept *kept, size_t at, int64_t work_ms,
 	struct berth_until until)
 {
@@ -229,7 +234,7 @@ void sim_run_trial(const struct berth_trial_host *host, const struct berth_trial
 	struct berth_until until = {.deadline_ns = BERTH_NO_DEADLINE_NS, .cancel = cancel};
 	Berth__V1__Outcome outcome = draw_outcome();
 	int64_t work_ms =
-		sim_random_between(&trials.random, 200, sim_random_chance(&trials.random, 100) ? LONG_MS : WORK_MS);
+		sim_random_between(&trials.random, 200, sim_random_chance(&trials.random, 250) ? LONG_MS : WORK_MS);
 	bool two = assignment->n_leases > 1 && sim_random_chance(&trials.random, 500);
 	host->phase(host->context, "environment_setup");
 	bool good = berth_sleep_ms(sim_random_between(&trials.random, 10, BUILD_MS), until, NULL) &&

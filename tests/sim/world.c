@@ -18,6 +18,9 @@
 #define HOLD_S_MOST    60
 #define BEATS_A_HOLD   8
 
+#define PRICE_NANO_USD 20000 // a run holds at most about this for an environment
+#define USE_NANO_USD   4000  // and uses less than this in all its generations
+
 struct sim_world sim_world;
 
 static struct sim_host new_host(const char *name)
@@ -49,6 +52,22 @@ static void make_job(struct sim_job *job, unsigned number)
 	job->cancel_at_ns = job->submit_at_ns + sim_random_between(random, 0, SUBMIT_S_MOST) * S;
 }
 
+// Room for some runs at a time and for what all of them use, so that runs wait
+// for money, but not for ever.
+static void make_budget(void)
+{
+	struct sim_random *random = &sim_world.random;
+	if (!sim_random_chance(random, 600)) {
+		return;
+	}
+	sim_world.limit_nano_usd = sim_random_between(random, 2, 6) * PRICE_NANO_USD;
+	for (unsigned i = 0; i < sim_world.jobs_count; i++) {
+		struct sim_job *job = &sim_world.jobs[i];
+		job->paid = sim_random_chance(random, 700);
+		sim_world.limit_nano_usd += job->paid ? job->tasks * job->attempts * USE_NANO_USD : 0;
+	}
+}
+
 static void make_fleet(const char *folder)
 {
 	struct sim_random *random = &sim_world.random;
@@ -70,6 +89,7 @@ static void make_fleet(const char *folder)
 		make_job(&sim_world.jobs[i], i);
 	}
 	sim_world.user_host = new_host("user");
+	make_budget();
 }
 
 void sim_world_begin(uint64_t seed, const char *folder)

@@ -42,6 +42,7 @@ struct sim_job {
 	bool separate_verifier, cancels;
 	int64_t submit_at_ns, cancel_at_ns;
 	bool submitted, answered_cancel;
+	bool paid; // from the budget
 	uint64_t folder;
 };
 
@@ -52,12 +53,14 @@ struct sim_world {
 	unsigned agents_count;
 	struct sim_job jobs[SIM_JOBS_MAX];
 	unsigned jobs_count;
+	int64_t limit_nano_usd; // of the budget; 0: there is none
 	struct sim_process user;
 	struct sim_host user_host;
 	const char *user_address;
 	struct berth_cancel *user_stop;
 	int64_t hold_ms, heartbeat_ms, checkpoint_ms;
-	bool healing; // faults are over: what died comes back at once
+	bool wall_went_back; // the coordinator's
+	bool healing;        // faults are over: what died comes back at once
 	struct sim_random random;
 	unsigned coordinator_deaths, agent_deaths;
 };
