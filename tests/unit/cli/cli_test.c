@@ -55,6 +55,7 @@ static void a_run_ends_with_results_a_table_and_code_0(void **state)
 	assert_code(shell, 0);
 	assert_int_equal(fake.puts, 1);
 	assert_int_equal(fake.submits, 1);
+	assert_int_equal(fake.gets, 2); // the folder of the second trial comes with it
 	assert_has(shell.out, "oracle__adhoc");
 	assert_has(shell.out, "100.0%");
 	assert_has(shell.out, "mean 1.000");
@@ -63,6 +64,9 @@ static void a_run_ends_with_results_a_table_and_code_0(void **state)
 	assert_has(shell.err, "moor__trial2: scored {\"reward\":1.0}");
 	BERTH_AUTO_FREE char *folder = berth_path_join(jobs, "tide/moor__trial0");
 	BERTH_AUTO_FREE char *text = read_text(folder, "result.json");
+	BERTH_AUTO_FREE char *with_trial = berth_path_join(jobs, "tide/moor__trial1/agent");
+	BERTH_AUTO_FREE char *log = read_text(with_trial, "oracle.txt");
+	assert_has(log, "hello");
 	BERTH_AUTO(berth_json_cleanup) berth_json *result = parsed(text);
 	const berth_json *rewards = berth_json_get(berth_json_get(result, "verifier_result"), "rewards");
 	assert_true(berth_json_as_number(berth_json_get(rewards, "reward")) == 1);
