@@ -42,6 +42,19 @@ const char *__wrap_berth_evidence_fault(
 	return NULL;
 }
 
+// Portions so small that a checkpoint of a small fleet takes many, as one of a large fleet does.
+uint64_t __real_berth_core_checkpoint_take(
+	struct berth_core *core, size_t most, berth_core_row_sink *sink, void *context);
+uint64_t __wrap_berth_core_checkpoint_take(
+	struct berth_core *core, size_t most, berth_core_row_sink *sink, void *context);
+
+uint64_t __wrap_berth_core_checkpoint_take(
+	struct berth_core *core, size_t most, berth_core_row_sink *sink, void *context)
+{
+	return __real_berth_core_checkpoint_take(
+		core, most < sim_world.portion ? most : sim_world.portion, sink, context);
+}
+
 static void fenced(void *context)
 {
 	struct sim_coordinator *coordinator = context;

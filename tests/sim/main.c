@@ -103,6 +103,9 @@ static int show_seed(const struct arguments *arguments, uint64_t seed)
 	if (arguments->tracing) {
 		sim_trace_print(stdout, UINT32_MAX);
 	}
+	if (result.stuck) {
+		printf("%" PRIu64 " threads of the dead did not end\n", result.stuck);
+	}
 	printf("seed %" PRIu64 ": %" PRIu64 " steps, %" PRIu64
 	       " events, %.0f s of time, %u deaths of the coordinator, %u of "
 	       "agents\n",
@@ -358,6 +361,11 @@ static bool read_arguments(struct arguments *arguments, int argc, char **argv)
 int main(int argc, char **argv)
 {
 	struct arguments arguments = {.jobs = 1};
+	const char *folder = getenv("BUILD_WORKING_DIRECTORY"); // of `bazel run`: where its caller stands
+	if (folder && chdir(folder) < 0) {
+		fprintf(stderr, "sim: cannot go to %s\n", folder);
+		return EXIT_FAILURE;
+	}
 	if (!read_arguments(&arguments, argc, argv)) {
 		fprintf(stderr, "sim --seed N [--steps N] [--trace] [--only 1,4,7]\n"
 				"sim --seeds A..B [--jobs N] [--results FILE] [--first]\n");

@@ -62,6 +62,7 @@ struct sim_result sim_run_seed(const struct sim_options *options, struct sim_fau
 		.steps = sim_steps(),
 		.events = sim_audit_events(),
 		.settled_ns = sim_now(),
+		.stuck = sim_stuck(),
 		.coordinator_deaths = sim_world.coordinator_deaths,
 		.agent_deaths = sim_world.agent_deaths};
 	if (result.failed) {

@@ -8,6 +8,7 @@ struct sim_result {
 	bool failed;
 	char violation[512];
 	uint64_t steps, events;
+	uint64_t stuck; // threads of the dead that did not end: lost memory, a fault of the simulation
 	unsigned coordinator_deaths, agent_deaths;
 	int64_t settled_ns; // true time at the end
 };

@@ -7,10 +7,12 @@
 #include <utlist.h>
 
 #include "common/base/mem.h"
+#include "tests/sim/check.h"
 #include "tests/sim/fiber.h"
 
 #define GHOST_STEPS_MAX 200000
 #define HAUNTING_MAX    32
+#define STILL_STEPS_MAX 1000000
 
 struct sim_thread {
 	struct sim_process *process;
@@ -38,6 +40,7 @@ static struct {
 	struct sim_random random;
 	int64_t now_ns;
 	uint64_t steps, last_tie;
+	uint64_t moved_at; // the step at which time moved last
 	struct due *heap;
 	size_t heap_count;
 	struct sim_thread **ready;
@@ -370,7 +373,7 @@ void sim_sched_begin(uint64_t seed)
 {
 	sched.random = sim_random_stream(seed, SIM_STREAM_ORDER);
 	sched.now_ns = 0;
-	sched.steps = sched.last_tie = sched.stuck = 0;
+	sched.steps = sched.moved_at = sched.last_tie = sched.stuck = 0;
 	sched.heap_count = sched.ready_count = sched.haunting_count = 0;
 }
 
@@ -395,7 +398,10 @@ static bool step_ready(void)
 static void step_due(void)
 {
 	struct due due = pop_due();
-	sched.now_ns = due.at_ns > sched.now_ns ? due.at_ns : sched.now_ns;
+	if (due.at_ns > sched.now_ns) {
+		sched.now_ns = due.at_ns;
+		sched.moved_at = sched.steps;
+	}
 	if (!due.thread) {
 		sched.steps++;
 		due.call(due.context);
@@ -415,6 +421,10 @@ void sim_sched_bury(void)
 void sim_sched_run(int64_t until_ns, const bool *over)
 {
 	while (!*over && sched.now_ns < until_ns) {
+		if (sched.steps - sched.moved_at > STILL_STEPS_MAX) {
+			sim_violation("I16", "time stands still: something runs again and again and waits for nothing");
+			return;
+		}
 		if (sched.haunting_count) {
 			run_ghost(sched.haunting[--sched.haunting_count]);
 		} else if (!step_ready()) {

@@ -16,6 +16,7 @@
 #define SUBMIT_S_MOST  120
 #define HOLD_S_LEAST   8
 #define HOLD_S_MOST    60
+#define PORTION_MOST   20
 #define BEATS_A_HOLD   8
 
 #define PRICE_NANO_USD 20000 // a run holds at most about this for an environment
@@ -105,6 +106,7 @@ void sim_world_begin(uint64_t seed, const char *folder)
 	struct sim_random *random = &sim_world.random;
 	sim_world.hold_ms = sim_random_between(random, HOLD_S_LEAST, HOLD_S_MOST) * 1000;
 	sim_world.heartbeat_ms = sim_world.hold_ms / BEATS_A_HOLD;
+	sim_world.portion = (size_t)sim_random_between(random, 1, PORTION_MOST);
 	sim_world.checkpoint_ms = sim_random_between(random, 500, 30000);
 	make_fleet(folder);
 	sim_audit_begin();

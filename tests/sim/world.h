@@ -59,6 +59,7 @@ struct sim_world {
 	const char *user_address;
 	struct berth_cancel *user_stop;
 	int64_t hold_ms, heartbeat_ms, checkpoint_ms;
+	size_t portion;      // of a checkpoint, at most
 	bool wall_went_back; // the coordinator's
 	bool healing;        // faults are over: what died comes back at once
 	struct sim_random random;
