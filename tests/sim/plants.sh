@@ -18,13 +18,10 @@ while [ $# -gt 0 ]; do
 done
 [ ${#plants[@]} -gt 0 ] || mapfile -t plants < <(basename -s .patch tests/sim/plants/*.patch)
 
+mapfile -t targets < <(printf '//tests/sim:plant_%s\n' "${plants[@]}")
+${BAZEL:-bazel} build --keep_going --color=no --curses=no --noshow_progress "${targets[@]}" || exit 1
 found=0 missed=0
 for plant in "${plants[@]}"; do
-	if ! ${BAZEL:-bazel} build --color=no --curses=no --noshow_progress "//tests/sim:plant_$plant" > /tmp/plant.$$ 2>&1; then
-		tail -n 20 /tmp/plant.$$ >&2
-		missed=$((missed + 1))
-		continue
-	fi
 	broken=$("out/bin/tests/sim/plant_$plant" --seeds "1..$seeds" --first 2> /dev/null | grep -a -m1 '^seed ')
 	if [ -n "$broken" ]; then
 		found=$((found + 1))
@@ -35,6 +32,5 @@ for plant in "${plants[@]}"; do
 		printf '| `%s` | %s | not in %s | |\n' "$plant" "$(head -n1 "tests/sim/plants/$plant.patch")" "$seeds"
 	fi
 done
-rm -f /tmp/plant.$$
 echo "$found passed, $missed failed"
 [ "$missed" = 0 ] && [ "$found" -gt 0 ]

@@ -10,13 +10,11 @@
 #include "tests/sim/check.h"
 #include "tests/sim/docker.h"
 
-#define MS       INT64_C(1000000)
-#define BUILD_MS 3000
-#define WORK_MS  8000
-#define LONG_MS  90000
-#define SETTLE_NS                                                                                                      \
-	(1500 * MS) // how long two runs of one cell may overlap while one of them is
-	            // being stopped
+#define MS         INT64_C(1000000)
+#define BUILD_MS   3000
+#define WORK_MS    8000
+#define LONG_MS    90000
+#define SETTLE_NS  (300 * MS) // how long two runs of one cell may overlap while one of them is being stopped
 #define LEASES_MAX 4
 
 static struct {

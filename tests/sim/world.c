@@ -30,6 +30,9 @@ static struct sim_host new_host(const char *name)
 	struct sim_host host = {.boot_base_ns = sim_random_between(random, 100, 1000000) * S,
 		.wall_base_ns = (WALL_BASE_S + sim_random_between(random, -300, 300)) * S,
 		.drift_ppm = sim_random_between(random, -DRIFT_PPM_MOST, DRIFT_PPM_MOST)};
+	if (sim_random_chance(random, 500)) { // bounds are met, or not, at their ends
+		host.drift_ppm = host.drift_ppm < 0 ? -DRIFT_PPM_MOST : DRIFT_PPM_MOST;
+	}
 	snprintf(host.name, sizeof host.name, "%s", name);
 	return host;
 }
