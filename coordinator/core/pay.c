@@ -8,6 +8,8 @@
 #include "common/codec/proto.h"
 #include "coordinator/core/state.h"
 
+#define DURATION_UNKNOWN "DurationUnknown" // dead for certain, and charged in full: an appeal would say nothing new
+
 // --- reserving ---
 
 void limit_job(const struct decision *decision, const struct job *job, int64_t quote_nano_usd)
@@ -129,7 +131,8 @@ static int64_t own_elapsed_ns(const struct decision *decision, const struct leas
 	return lease->begun_boot_ns ? decision->now.boot_ns - lease->begun_boot_ns : 0;
 }
 
-// The agent's duration; where it is not known, the coordinator's time since the assignment, which is never less.
+// The agent's duration; where it is not known, the coordinator's time since the assignment, which is never less. Across
+// a restart of both there is none: a wall clock may have been set back.
 static bool settle(const struct decision *decision, const struct lease *lease, const Berth__V1__LeaseMove *move,
 	Berth__Store__V1__BudgetEnded **ended)
 {
@@ -139,8 +142,7 @@ static bool settle(const struct decision *decision, const struct lease *lease, c
 		.elapsed_ns = move->elapsed_ns,
 		.elapsed_bound_ns = own_elapsed_ns(decision, lease)};
 	if (command.elapsed_ns == 0) {
-		int64_t recorded_ns = core->recorded_at_ns - lease->record->created_at_ns;
-		command.elapsed_ns = command.elapsed_bound_ns ? command.elapsed_bound_ns : recorded_ns;
+		command.elapsed_ns = command.elapsed_bound_ns;
 	}
 	return berth_budget_decide_settle(core->budgets, &command, ended, &refusal);
 }
@@ -169,8 +171,10 @@ void end_reservation(const struct decision *decision, const struct lease *lease,
 		berth_budget_decide_release(budgets, id, move->proof, NULL, &ended, &refusal);
 		break;
 	case BERTH__V1__DEATH_PROOF__ABSENCE_SEEN:
-		// A duration that can't be priced is no usage.
-		if (!settle(decision, lease, move, &ended)) {
+		if (!move->elapsed_ns && !lease->begun_boot_ns) {
+			berth_budget_decide_forfeit(budgets, id, DURATION_UNKNOWN, NULL, &ended, &refusal);
+		} else if (!settle(decision, lease, move, &ended)) {
+			// A duration that can't be priced is no usage.
 			berth_budget_decide_forfeit(budgets, id, "UsageInvalid", NULL, &ended, &refusal);
 		}
 		break;
@@ -186,7 +190,7 @@ bool may_be_appealed(const Berth__V1__Reservation *row)
 {
 	const char *failure = row->ending ? row->ending->failure_type : "";
 	return row->state == BERTH__V1__RESERVATION_STATE__FORFEITED && strcmp(failure, "PreDispatchFailure") != 0 &&
-	       strcmp(failure, "CreateRejected") != 0;
+	       strcmp(failure, "CreateRejected") != 0 && strcmp(failure, DURATION_UNKNOWN) != 0;
 }
 
 static Berth__V1__Lease late_receipt(const struct decision *decision, const Berth__V1__LeaseMove *move)

@@ -365,11 +365,22 @@ bool sim_audit_is_current(const char *job_id, uint32_t index, uint32_t generatio
 	return job && job->cells[index].state == AUDIT_RUNNING && job->cells[index].generation == generation;
 }
 
+// Forfeits may leave less than a run can cost: then the job waits for an operator, who is not simulated.
+static bool waits_for_money(const struct audit_job *job)
+{
+	for (unsigned i = 0; i < sim_world.jobs_count; i++) {
+		if (sim_world.jobs[i].paid && strcmp(sim_world.jobs[i].id, job->id) == 0) {
+			return audit_money_is_short();
+		}
+	}
+	return false;
+}
+
 bool sim_audit_is_settled(void)
 {
 	const struct audit_job *job, *next;
 	HASH_ITER (hh, audit.jobs, job, next) {
-		if (!job->ended || job->open_leases) {
+		if ((!job->ended && !waits_for_money(job)) || job->open_leases) {
 			return false;
 		}
 	}

@@ -55,6 +55,7 @@ struct audit_reservation {
 
 struct audit_money {
 	int64_t limit, settled, reserved, forfeited;
+	int64_t dearest; // reservation
 };
 
 struct audit {
@@ -83,5 +84,6 @@ void audit_money_reserved(const Berth__V1__Reservation *row, const struct audit_
 void audit_money_ended(const Berth__Store__V1__BudgetEnded *event);
 void audit_money_appealed(const Berth__Store__V1__BudgetAppealed *event);
 bool audit_money_is_reserved(const char *lease_id);
+bool audit_money_is_short(void); // forfeits have left less than the dearest run holds
 void audit_money_whole(void);
 void audit_money_forget(void);

@@ -50,6 +50,7 @@ void audit_money_reserved(const Berth__V1__Reservation *row, const struct audit_
 	reservation->max = row->max_nano_usd;
 	HASH_ADD_STR(audit.reservations, id, reservation);
 	audit.money.reserved += row->max_nano_usd;
+	audit.money.dearest = row->max_nano_usd > audit.money.dearest ? row->max_nano_usd : audit.money.dearest;
 	check_limit();
 }
 
@@ -59,10 +60,7 @@ static void check_charge(const struct audit_reservation *reservation, const Bert
 	int64_t lived_s = sim_docker_lifetime_ns(reservation->id) * (100 - DRIFT_PER_CENT) / 100 / S;
 	int64_t cost = lived_s * SIM_NANO_USD_PER_SECOND;
 	cost = cost < reservation->max ? cost : reservation->max;
-	// Known and not mended: when agent and coordinator have both restarted, the coordinator's wall clock is all
-	// that tells how long it was, and one that was set back tells too little (docs/SIMULATION.md).
-	bool untold = sim_world.wall_went_back && sim_world.coordinator_deaths;
-	if (ending->charged_nano_usd < cost && !untold) {
+	if (ending->charged_nano_usd < cost) {
 		sim_violation("P1",
 			"reservation %.8s is charged %lld, and its container ran for "
 			"%lld s, which cost %lld",
@@ -71,6 +69,14 @@ static void check_charge(const struct audit_reservation *reservation, const Bert
 	if (ending->charged_nano_usd > reservation->max) {
 		sim_violation("P1", "reservation %.8s is charged more than it held", reservation->id);
 	}
+}
+
+bool audit_money_is_short(void)
+{
+	enum { LEASES_A_RUN = 2 };
+	const struct audit_money *money = &audit.money;
+	int64_t left = money->limit - money->settled - money->forfeited - money->reserved;
+	return money->forfeited && !money->reserved && left < LEASES_A_RUN * money->dearest;
 }
 
 void audit_money_ended(const Berth__Store__V1__BudgetEnded *event)

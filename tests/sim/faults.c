@@ -229,7 +229,6 @@ static void step_wall(const struct sim_fault *fault)
 {
 	struct sim_host *host = fault->target == 0 ? &sim_world.coordinator.host : &target_of(fault)->host;
 	host->wall_base_ns += fault->amount;
-	sim_world.wall_went_back = sim_world.wall_went_back || (fault->target == 0 && fault->amount < 0);
 }
 
 // The twin wakes when every agent has seen, and written down, more than its

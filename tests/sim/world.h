@@ -60,7 +60,6 @@ struct sim_world {
 	struct berth_cancel *user_stop;
 	int64_t hold_ms, heartbeat_ms, checkpoint_ms;
 	size_t portion;      // of a checkpoint, at most
-	bool wall_went_back; // the coordinator's
 	bool healing;        // faults are over: what died comes back at once
 	struct sim_random random;
 	unsigned coordinator_deaths, agent_deaths;

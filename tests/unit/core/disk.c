@@ -107,6 +107,11 @@ void test_disk_write(struct test_disk *disk, struct berth_core *core, size_t mos
 	}
 }
 
+void test_disk_crash(struct test_disk *disk)
+{
+	clear(&disk->pending);
+}
+
 static bool scan(
 	void *context, const char *prefix, berth_core_record_visit *visit, void *visitor, struct berth_error *err)
 {

@@ -11,6 +11,7 @@ void test_disk_free(struct test_disk *disk);
 void test_disk_append(struct test_disk *disk, const void *packed, size_t size);
 // Goes on with the checkpoint by at most `most` records, beginning one when none is under way.
 void test_disk_write(struct test_disk *disk, struct berth_core *core, size_t most);
+void test_disk_crash(struct test_disk *disk); // the checkpoint under way will never be whole
 // A core from the records and the log after them; fails the test when it cannot be.
 struct berth_core *test_disk_recover(struct test_disk *disk, const struct berth_core_config *config);
 // A record of the newest whole checkpoint, NULL without one.

@@ -85,6 +85,17 @@ void test_fleet_free(struct test_fleet *fleet)
 	free(fleet);
 }
 
+void test_restart(struct test_fleet *fleet)
+{
+	berth_core_free(fleet->core);
+	test_disk_crash(fleet->disk);
+	fleet->core = test_disk_recover(fleet->disk, &fleet->config);
+	test_decide(fleet, (struct berth_command){.kind = BERTH_COMMAND_START,
+				   .nonce = (const uint8_t *)"fedcba9876543210",
+				   .version = "test",
+				   .actor = ""});
+}
+
 void test_advance_ms(struct test_fleet *fleet, int64_t ms)
 {
 	fleet->now.boot_ns += ms * BERTH_NS_PER_MS;

@@ -26,6 +26,8 @@ void test_fleet_free(struct test_fleet *fleet);
 // Decides, replays the events on the replica, and fails the test when the two states differ. A checkpoint goes on with
 // each decision, and now and then a core that recovers from records and log must have the same state too.
 void test_decide(struct test_fleet *fleet, struct berth_command command);
+// The core is gone; one that recovers from records and log goes on, as a new incarnation that has heard nobody.
+void test_restart(struct test_fleet *fleet);
 void test_advance_ms(struct test_fleet *fleet, int64_t ms);
 void test_tick(struct test_fleet *fleet);
 void test_place(struct test_fleet *fleet);

@@ -99,6 +99,32 @@ static void a_time_that_is_not_known_is_the_coordinators(void **state)
 	assert_sums(fleet, "b", 180 * 10, 0, 0);
 }
 
+// Neither the agent nor the coordinator has a clock that ran all the while, and a wall clock may have been set back.
+static void a_time_that_nobody_measured_is_charged_in_full_and_for_good(void **state)
+{
+	struct test_fleet *fleet = *state;
+	uint64_t session = test_join(fleet, "north", BOOT_A, 1);
+	test_open_budget(fleet, "b", 1000000, 1000000, "");
+	BERTH_AUTO_FREE const char *job = test_submit_paid(fleet, "j", 1, "b");
+	test_place(fleet);
+	BERTH_AUTO_FREE char *lease = berth_strdup(test_lease(fleet, job, 0));
+	test_report_lease(fleet, "north", session, BOOT_A, 1, lease, BERTH__V1__LEASE_STATE__LEASE_DISPATCHING, 0);
+	test_report_lease(fleet, "north", session, BOOT_A, 2, lease, BERTH__V1__LEASE_STATE__LEASE_ACTIVE, 0);
+	test_advance_ms(fleet, 125000);
+	fleet->now.wall_ns -= INT64_C(3600) * BERTH_NS_PER_S;
+	test_restart(fleet);
+	session = test_join(fleet, "north", BOOT_B, 1);
+	test_report_lease(fleet, "north", session, BOOT_B, 1, lease, BERTH__V1__LEASE_STATE__LEASE_KILL_PROVED, 0);
+	test_report_lease(fleet, "north", session, BOOT_B, 2, lease, BERTH__V1__LEASE_STATE__LEASE_RETIRED,
+		BERTH__V1__DEATH_PROOF__ABSENCE_SEEN);
+	assert_sums(fleet, "b", 0, 0, TEST_PRICE);
+	BERTH_AUTO(berth_proto_cleanup) Berth__V1__Reservation *row = test_reservation(fleet, "b", lease);
+	assert_string_equal(row->ending->failure_type, "DurationUnknown");
+	test_report_lease(fleet, "north", session, BOOT_B, 3, lease, BERTH__V1__LEASE_STATE__LEASE_RETIRED,
+		BERTH__V1__DEATH_PROOF__ABSENCE_SEEN);
+	assert_sums(fleet, "b", 0, 0, TEST_PRICE); // no appeal: the time stays unknown
+}
+
 static void what_was_never_created_is_released(void **state)
 {
 	struct test_fleet *fleet = *state;
@@ -512,6 +538,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(a_run_reserves_its_ceiling_and_settles_what_its_agent_measured),
 	TEST(the_agents_time_counts_up_to_the_coordinators),
 	TEST(a_time_that_is_not_known_is_the_coordinators),
+	TEST(a_time_that_nobody_measured_is_charged_in_full_and_for_good),
 	TEST(what_was_never_created_is_released),
 	TEST(a_create_of_which_only_the_expiry_is_known_is_forfeited_and_a_late_receipt_appeals_it),
 	TEST(a_failed_cleanup_that_is_given_up_is_forfeited),
