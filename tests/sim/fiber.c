@@ -52,6 +52,15 @@ static void enter(void)
 	_longjmp(scheduler, 1);
 }
 
+static void prepare(ucontext_t *context, void *stack)
+{
+	getcontext(context);
+	context->uc_stack.ss_sp = stack;
+	context->uc_stack.ss_size = STACK_SIZE;
+	context->uc_link = NULL;
+	makecontext(context, enter, 0);
+}
+
 struct fiber *fiber_new(void (*run)(void *context), void *context)
 {
 	struct fiber *fiber = idle;
@@ -68,11 +77,7 @@ struct fiber *fiber_new(void (*run)(void *context), void *context)
 	fiber->run = run;
 	fiber->argument = context;
 	fiber->returned = fiber->started = false;
-	getcontext(&fiber->context);
-	fiber->context.uc_stack.ss_sp = fiber->stack;
-	fiber->context.uc_stack.ss_size = STACK_SIZE;
-	fiber->context.uc_link = NULL;
-	makecontext(&fiber->context, enter, 0);
+	prepare(&fiber->context, fiber->stack);
 	return fiber;
 }
 
