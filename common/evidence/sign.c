@@ -2,6 +2,7 @@
 #include "common/evidence/sign.h"
 
 #include <openssl/crypto.h>
+#include <openssl/pem.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,6 +114,35 @@ static EVP_PKEY *public_key(const void *der, size_t size, struct berth_error *er
 		return NULL;
 	}
 	return pkey;
+}
+
+char *berth_public_key_pem(const void *public_der, size_t size, struct berth_error *err)
+{
+	AUTO_OPENSSL(EVP_PKEY) *pkey = public_key(public_der, size, err);
+	AUTO_OPENSSL(BIO) *bio = BIO_new(BIO_s_mem());
+	if (!pkey) {
+		return NULL;
+	}
+	if (!bio || !PEM_write_bio_PUBKEY(bio, pkey)) {
+		evidence_fail(err, BERTH_ERROR_INTERNAL, "cannot write a public key as PEM");
+		return NULL;
+	}
+	return evidence_bio_text(bio);
+}
+
+bool berth_public_key_parse(const char *pem, const char *name, uint8_t **der, size_t *size, struct berth_error *err)
+{
+	AUTO_OPENSSL(BIO) *bio = BIO_new_mem_buf(pem, -1);
+	AUTO_OPENSSL(EVP_PKEY) *pkey = bio ? PEM_read_bio_PUBKEY(bio, NULL, NULL, NULL) : NULL;
+	unsigned char *made = NULL;
+	int length = pkey && EVP_PKEY_is_a(pkey, "ED25519") ? i2d_PUBKEY(pkey, &made) : 0;
+	if (length <= 0) {
+		return evidence_fail(err, BERTH_ERROR_INVALID, "%s is not an Ed25519 public key in PEM", name);
+	}
+	*der = berth_memdup(made, (size_t)length);
+	*size = (size_t)length;
+	OPENSSL_free(made);
+	return true;
 }
 
 bool berth_verify(const void *public_der, size_t public_size, const char *type, const void *body, size_t size,

@@ -22,6 +22,9 @@ void berth_signing_key_free(struct berth_signing_key *key);
 bool berth_signing_key_public(
 	const struct berth_signing_key *key, uint8_t **der, size_t *size, struct berth_error *err);
 void berth_signing_key_id(const void *public_der, size_t size, char text[static BERTH_DIGEST_HEX_SIZE]);
+// A public key as a PEM text, and back; the caller frees what comes out. `name` stands in the error for what is none.
+char *berth_public_key_pem(const void *public_der, size_t size, struct berth_error *err);
+bool berth_public_key_parse(const char *pem, const char *name, uint8_t **der, size_t *size, struct berth_error *err);
 bool berth_sign(const struct berth_signing_key *key, const char *type, const void *body, size_t size,
 	uint8_t signature[static BERTH_SIGNATURE_SIZE], struct berth_error *err);
 // CORRUPT when the signature does not fit.

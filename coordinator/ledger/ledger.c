@@ -47,7 +47,37 @@ static bool open_store(struct berth_ledger *ledger, const struct berth_ledger_op
 	return ledger->store;
 }
 
-// The tree as it was at the marker, from the subtrees that are stored.
+// The tree as it was after event `size`, from the subtrees that are stored.
+static bool tree_at(struct berth_ledger *ledger, uint64_t size, struct berth_merkle *tree, struct berth_error *err)
+{
+	for (unsigned level = 0; level < BERTH_MERKLE_LEVELS; level++) {
+		uint64_t leaves = UINT64_C(1) << level;
+		if (size & leaves &&
+			!berth_ledger_node(ledger, level, size & ~(2 * leaves - 1), &tree->edge[level], err)) {
+			return false;
+		}
+	}
+	tree->size = size;
+	return true;
+}
+
+bool berth_ledger_head_at(
+	struct berth_ledger *ledger, uint64_t sequence, struct berth_ledger_head *head, struct berth_error *err)
+{
+	struct berth_merkle tree = {0};
+	struct berth_ledger_head newest = berth_ledger_head(ledger);
+	if (sequence == newest.sequence) {
+		*head = newest;
+		return true;
+	}
+	head->sequence = sequence;
+	if (!berth_ledger_leaf(ledger, sequence, &head->leaf, err) || !tree_at(ledger, sequence, &tree, err)) {
+		return false;
+	}
+	head->root = berth_merkle_root(&tree);
+	return true;
+}
+
 static bool start_at_marker(struct berth_ledger *ledger, struct berth_error *err)
 {
 	uint64_t marker = ledger->marker;
@@ -55,15 +85,8 @@ static bool start_at_marker(struct berth_ledger *ledger, struct berth_error *err
 		return true;
 	}
 	ledger->head.sequence = marker; // what may be read
-	for (unsigned level = 0; level < BERTH_MERKLE_LEVELS; level++) {
-		uint64_t size = UINT64_C(1) << level;
-		if (marker & size &&
-			!berth_ledger_node(ledger, level, marker & ~(2 * size - 1), &ledger->tree.edge[level], err)) {
-			return false;
-		}
-	}
-	ledger->tree.size = marker;
-	return berth_ledger_leaf(ledger, marker, &ledger->last_leaf, err);
+	return tree_at(ledger, marker, &ledger->tree, err) &&
+	       berth_ledger_leaf(ledger, marker, &ledger->last_leaf, err);
 }
 
 bool berth_ledger_verify(struct berth_ledger *ledger, struct berth_error *err)

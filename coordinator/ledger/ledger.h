@@ -13,7 +13,7 @@
 #include "common/base/buf.h"
 #include "common/base/digest.h"
 #include "common/base/error.h"
-#include "coordinator/ledger/merkle.h"
+#include "common/evidence/merkle.h"
 
 #define BERTH_EVENT_SIZE_MAX (64 * 1024 * 1024)
 
@@ -80,7 +80,10 @@ struct berth_ledger_head {
 	struct berth_digest root; // of the tree over every committed event
 };
 struct berth_ledger_head berth_ledger_head(struct berth_ledger *ledger); // any thread
-uint64_t berth_ledger_next(const struct berth_ledger *ledger);           // writer: next sequence to append
+// The head as it was after an earlier event. Any thread. NOT_FOUND beyond the last one.
+bool berth_ledger_head_at(
+	struct berth_ledger *ledger, uint64_t sequence, struct berth_ledger_head *head, struct berth_error *err);
+uint64_t berth_ledger_next(const struct berth_ledger *ledger); // writer: next sequence to append
 
 // Any thread. NOT_FOUND for a sequence that is not committed.
 bool berth_ledger_read(

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "coordinator/ledger/merkle.h"
+#include "common/evidence/merkle.h"
 #include "tests/support/test.h"
 
 #define SIZE_MAX_TESTED 130

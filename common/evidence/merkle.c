@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "coordinator/ledger/merkle.h"
+#include "common/evidence/merkle.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Proofs: made by walking down from the root, so in reverse, and checked by walking up.
-#include "coordinator/ledger/merkle.h"
+#include "common/evidence/merkle.h"
 
 struct proof {
 	berth_merkle_node_fn node;
