@@ -166,6 +166,12 @@ const void *test_disk_record(const struct test_disk *disk, const char *key, size
 	return record ? record->value.data : NULL;
 }
 
+const struct berth_buf *test_disk_event(const struct test_disk *disk, uint64_t sequence)
+{
+	assert_true(sequence >= 1 && sequence <= disk->log_count);
+	return &disk->log[sequence - 1];
+}
+
 uint64_t test_disk_last(const struct test_disk *disk)
 {
 	return disk->log_count;

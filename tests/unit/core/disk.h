@@ -2,6 +2,7 @@
 // What a ledger keeps of a core, in memory: the log, and the records of the newest whole checkpoint.
 #pragma once
 
+#include "common/base/buf.h"
 #include "coordinator/core/core.h"
 
 struct test_disk;
@@ -16,5 +17,7 @@ void test_disk_crash(struct test_disk *disk); // the checkpoint under way will n
 struct berth_core *test_disk_recover(struct test_disk *disk, const struct berth_core_config *config);
 // A record of the newest whole checkpoint, NULL without one.
 const void *test_disk_record(const struct test_disk *disk, const char *key, size_t *size);
+// The packed event of this sequence; the disk's.
+const struct berth_buf *test_disk_event(const struct test_disk *disk, uint64_t sequence);
 uint64_t test_disk_last(const struct test_disk *disk); // event of the log
 uint64_t test_disk_marker(const struct test_disk *disk);
