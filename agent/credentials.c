@@ -6,6 +6,7 @@
 #include "common/base/buf.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
+#include "common/evidence/sign.h"
 #include "common/evidence/x509.h"
 #include "common/rpc/rpc.h"
 
@@ -40,6 +41,15 @@ static bool read_name(struct agent_credentials *credentials, const char *folder,
 	return true;
 }
 
+static bool read_ledger_key(struct agent_credentials *credentials, const char *folder, struct berth_error *err)
+{
+	BERTH_AUTO_FREE char *path = berth_path_join(folder, "ledger.pem");
+	BERTH_AUTO_FREE char *pem = NULL;
+	return !berth_file_exists(path) ||
+	       (read_pem(folder, "ledger.pem", &pem, err) &&
+		       berth_public_key_parse(pem, path, &credentials->ledger_key, &credentials->ledger_key_size, err));
+}
+
 bool agent_credentials_load(struct agent_credentials *credentials, const char *folder, struct berth_error *err)
 {
 	memset(credentials, 0, sizeof *credentials);
@@ -54,7 +64,7 @@ bool agent_credentials_load(struct agent_credentials *credentials, const char *f
 		return berth_fail(err, BERTH_ERROR_NOT_FOUND,
 			"--credentials %s: signing.pem is missing: enroll this host with `berth agent enroll`", folder);
 	}
-	return read_name(credentials, folder, err);
+	return read_ledger_key(credentials, folder, err) && read_name(credentials, folder, err);
 }
 
 void agent_credentials_free(struct agent_credentials *credentials)
@@ -63,6 +73,7 @@ void agent_credentials_free(struct agent_credentials *credentials)
 	free(credentials->certificate);
 	free(credentials->key);
 	free(credentials->signing_file);
+	free(credentials->ledger_key);
 	free(credentials->fleet);
 	free(credentials->agent);
 }

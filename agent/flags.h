@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/base/error.h"
@@ -31,6 +32,9 @@ const char *agent_flags_usage(void);
 struct agent_credentials {
 	char *authority, *certificate, *key;
 	char *signing_file;
+	// The public key of the fleet's ledger; size 0: enrolled before heads were signed.
+	uint8_t *ledger_key;
+	size_t ledger_key_size;
 	char *fleet, *agent; // from the certificate
 };
 bool agent_credentials_load(struct agent_credentials *credentials, const char *folder, struct berth_error *err);

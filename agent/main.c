@@ -105,6 +105,8 @@ static bool run_with(const struct agent_flags *flags, const struct agent_credent
 				      .coordinator = coordinator,
 				      .blobs = blobs,
 				      .signing_key = key,
+				      .ledger_key_der = credentials->ledger_key,
+				      .ledger_key_size = credentials->ledger_key_size,
 				      .host = agent_host_functions(host),
 				      .drain_ms = flags->drain_s * MS_PER_S,
 				      .disk_free_min_bytes = flags->disk_free_min_mb * MB,

@@ -7,6 +7,7 @@
 #include "common/base/digest.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
+#include "common/evidence/sign.h"
 #include "common/evidence/x509.h"
 #include "common/rpc/rpc.h"
 
@@ -46,6 +47,21 @@ static bool issue_into(const struct authority *authority, const char *folder, co
 	       put_text(folder, "key.pem", key, 0600, err);
 }
 
+// The key that signs the ledger's heads; its public half goes where the certificate goes.
+static bool make_ledger_key(const char *coordinator, const char *operator_folder, struct berth_error *err)
+{
+	BERTH_AUTO_FREE char *path = berth_path_join(coordinator, "ledger-key.pem");
+	BERTH_AUTO_FREE uint8_t *der = NULL;
+	BERTH_AUTO_FREE char *pem = NULL;
+	size_t size;
+	struct berth_signing_key *key = berth_signing_key_open(path, err);
+	bool ok = key && berth_signing_key_public(key, &der, &size, err);
+	berth_signing_key_free(key);
+	pem = ok ? berth_public_key_pem(der, size, err) : NULL;
+	return pem && put_text(coordinator, "ledger.pem", pem, 0644, err) &&
+	       put_text(operator_folder, "ledger.pem", pem, 0644, err);
+}
+
 static size_t split_hosts(char *text, const char *hosts[static HOSTS_MAX + 1])
 {
 	size_t count = 0;
@@ -79,7 +95,8 @@ bool berth_coordinator_init(const char *fleet, const char *out, const char *host
 	          issue_into(&authority, coordinator, "coordinator", "main", hosts, err) &&
 	          put_text(coordinator, "authority-key.pem", authority.key, 0600, err) &&
 	          put(coordinator, "secret.key", secret, sizeof secret, 0600, err) &&
-	          issue_into(&authority, operator_folder, "operator", "admin", NULL, err);
+	          issue_into(&authority, operator_folder, "operator", "admin", NULL, err) &&
+	          make_ledger_key(coordinator, operator_folder, err);
 	explicit_bzero(secret, sizeof secret);
 	free(authority.certificate);
 	free(authority.key);

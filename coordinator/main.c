@@ -220,12 +220,14 @@ static int serve(const struct flags *flags, struct berth_error *err)
 		!read_credential(flags->credentials, "authority-key.pem", false, &authority_key, err)) {
 		return berth_error_exit_code(err->code);
 	}
+	BERTH_AUTO_FREE char *ledger_key_file = berth_path_join(flags->credentials, "ledger-key.pem");
 	struct berth_coordinator_options coordinator = {.data_folder = flags->data,
 		.listen = flags->listen,
 		.blobs_listen = flags->blobs_listen,
 		.tls = {.authority = authority, .certificate = certificate, .key = key},
 		.authority_key = authority_key,
 		.secret_key_file = secret_key_file,
+		.ledger_key_file = ledger_key_file,
 		.hold_ms = flags->hold_ms,
 		.heartbeat_ms = flags->heartbeat_ms,
 		.aging_ms = flags->aging_ms,

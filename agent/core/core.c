@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "agent/core/core_internal.h"
-#include "common/base/digest.h"
 #include "common/base/mem.h"
 #include "common/codec/proto.h"
 
@@ -17,15 +16,11 @@
 static void remember(struct berth_agent_core *core, const Berth__Store__V1__Obeyed *obeyed)
 {
 	const Berth__V1__Incarnation *incarnation = obeyed->incarnation;
-	const Berth__V1__LedgerHead *seen = obeyed->seen;
 	if (incarnation && incarnation->nonce.len == AGENT_CORE_NONCE_SIZE) {
 		core->number = incarnation->number;
 		memcpy(core->nonce, incarnation->nonce.data, AGENT_CORE_NONCE_SIZE);
 	}
-	if (seen && seen->leaf_hash.len == AGENT_CORE_LEAF_SIZE) {
-		core->seen_sequence = seen->sequence;
-		memcpy(core->seen_leaf, seen->leaf_hash.data, AGENT_CORE_LEAF_SIZE);
-	}
+	agent_core_head_remember(core, obeyed->seen);
 }
 
 struct berth_agent_core *berth_agent_core_new(
@@ -42,6 +37,10 @@ struct berth_agent_core *berth_agent_core_new(
 	core->capabilities = berth_realloc_array(NULL, config->capabilities_count + 1, sizeof *core->capabilities);
 	for (size_t i = 0; i < config->capabilities_count; i++) {
 		core->capabilities[i] = berth_strdup(config->capabilities[i]);
+	}
+	if (config->ledger_key_size) {
+		core->ledger_key = berth_memdup(config->ledger_key_der, config->ledger_key_size);
+		core->ledger_key_size = config->ledger_key_size;
 	}
 	core->renewed_ns = INT64_MIN;
 	core->accepting = true;
@@ -63,6 +62,7 @@ void berth_agent_core_free(struct berth_agent_core *core)
 		free(core->capabilities[i]);
 	}
 	free(core->capabilities);
+	free(core->ledger_key);
 	free(core->fleet);
 	free(core->boot_id);
 	free(core->daemon_id);
@@ -96,16 +96,6 @@ static Berth__V1__Incarnation incarnation_of(struct berth_agent_core *core)
 	return incarnation;
 }
 
-static Berth__V1__LedgerHead head_of(struct berth_agent_core *core)
-{
-	Berth__V1__LedgerHead head = BERTH__V1__LEDGER_HEAD__INIT;
-	head.sequence = core->seen_sequence;
-	if (core->seen_sequence) {
-		head.leaf_hash = (ProtobufCBinaryData){.data = core->seen_leaf, .len = AGENT_CORE_LEAF_SIZE};
-	}
-	return head;
-}
-
 void berth_agent_core_stream_up(struct berth_agent_core *core, int64_t now_ns, struct berth_agent_actions *actions)
 {
 	(void)now_ns;
@@ -113,7 +103,7 @@ void berth_agent_core_stream_up(struct berth_agent_core *core, int64_t now_ns, s
 	protocol.least = BERTH_PROTOCOL_LEAST;
 	protocol.most = BERTH_PROTOCOL_MOST;
 	Berth__V1__Incarnation obeyed = incarnation_of(core);
-	Berth__V1__LedgerHead seen = head_of(core);
+	Berth__V1__LedgerHead seen = agent_core_head_seen(core);
 	Berth__V1__Hello hello = BERTH__V1__HELLO__INIT;
 	hello.protocol = &protocol;
 	hello.capabilities = core->capabilities;
@@ -147,32 +137,6 @@ void berth_agent_core_stream_down(struct berth_agent_core *core, int64_t now_ns,
 }
 
 // --- whom to obey ---
-static bool is_seen(const struct berth_agent_core *core, const ProtobufCBinaryData *leaf)
-{
-	return leaf->len == AGENT_CORE_LEAF_SIZE && memcmp(leaf->data, core->seen_leaf, AGENT_CORE_LEAF_SIZE) == 0;
-}
-
-// Why a head cannot follow what was seen, or NULL. The caller frees.
-static char *head_refusal(const struct berth_agent_core *core, const Berth__V1__LedgerHead *head)
-{
-	uint64_t sequence = head ? head->sequence : 0;
-	if (sequence < core->seen_sequence) {
-		return berth_format("its ledger ends at event %" PRIu64 ", but event %" PRIu64
-				    " was seen committed: it was truncated or is an older copy",
-			sequence, core->seen_sequence);
-	}
-	if (sequence && head->leaf_hash.len != AGENT_CORE_LEAF_SIZE) {
-		return berth_format(
-			"its head %" PRIu64 " has no leaf hash of %d bytes", sequence, AGENT_CORE_LEAF_SIZE);
-	}
-	if (sequence && sequence == core->seen_sequence && !is_seen(core, &head->leaf_hash)) {
-		return berth_format("its event %" PRIu64
-				    " is not the one that was seen committed: the ledger was forked",
-			sequence);
-	}
-	return NULL;
-}
-
 static char *incarnation_refusal(const struct berth_agent_core *core, const Berth__V1__Incarnation *incarnation)
 {
 	if (!incarnation || !incarnation->number || incarnation->nonce.len != AGENT_CORE_NONCE_SIZE) {
@@ -205,12 +169,7 @@ static char *refusal(const struct berth_agent_core *core, const Berth__V1__Welco
 	if (reason) {
 		return reason;
 	}
-	if (core->seen_sequence && !is_seen(core, &welcome->seen_leaf_hash)) {
-		return berth_format("its ledger does not hold event %" PRIu64
-				    " as this agent saw it: it is another ledger, or was edited",
-			core->seen_sequence);
-	}
-	reason = head_refusal(core, welcome->head);
+	reason = agent_core_head_welcome_refusal(core, welcome);
 	if (!reason && !welcome->hold_ms) {
 		reason = berth_strdup("its Welcome gives no hold_ms");
 	}
@@ -221,22 +180,13 @@ static char *refusal(const struct berth_agent_core *core, const Berth__V1__Welco
 static void save(struct berth_agent_core *core, int64_t now_ns, struct berth_agent_actions *actions)
 {
 	Berth__V1__Incarnation incarnation = incarnation_of(core);
-	Berth__V1__LedgerHead seen = head_of(core);
+	Berth__V1__LedgerHead seen = agent_core_head_seen(core);
 	Berth__Store__V1__Obeyed obeyed = BERTH__STORE__V1__OBEYED__INIT;
 	obeyed.incarnation = &incarnation;
 	obeyed.seen = &seen;
 	agent_core_act(actions, BERTH_AGENT_SAVE_OBEYED)->obeyed = berth_proto_clone(&obeyed);
 	core->unsaved = false;
 	core->saved_ns = now_ns;
-}
-
-static void see(struct berth_agent_core *core, const Berth__V1__LedgerHead *head)
-{
-	if (head && head->sequence > core->seen_sequence) {
-		core->seen_sequence = head->sequence;
-		memcpy(core->seen_leaf, head->leaf_hash.data, AGENT_CORE_LEAF_SIZE);
-		core->unsaved = true;
-	}
 }
 
 static void save_when_due(struct berth_agent_core *core, int64_t now_ns, struct berth_agent_actions *actions)
@@ -285,7 +235,7 @@ static void obey(struct berth_agent_core *core, const Berth__V1__Welcome *welcom
 	core->stream = AGENT_CORE_OBEYING;
 	core->number = incarnation->number;
 	memcpy(core->nonce, incarnation->nonce.data, AGENT_CORE_NONCE_SIZE);
-	see(core, welcome->head);
+	agent_core_head_see(core, welcome->head);
 	if (!same || core->unsaved) {
 		save(core, now_ns, actions);
 	}
@@ -317,12 +267,12 @@ static void welcomed(struct berth_agent_core *core, const Berth__V1__Welcome *we
 static void heartbeat_acked(struct berth_agent_core *core, const Berth__V1__HeartbeatAck *ack, int64_t now_ns,
 	struct berth_agent_actions *actions)
 {
-	BERTH_AUTO_FREE char *reason = head_refusal(core, ack->head);
+	BERTH_AUTO_FREE char *reason = agent_core_head_refusal(core, ack->head);
 	if (reason) {
 		agent_core_close(core, actions, "left the coordinator: %s", reason);
 		return;
 	}
-	see(core, ack->head);
+	agent_core_head_see(core, ack->head);
 	save_when_due(core, now_ns, actions);
 	core->acknowledged = ack->sequence > core->acknowledged ? ack->sequence : core->acknowledged;
 	const struct agent_core_heartbeat *sent = &core->heartbeats[ack->sequence % AGENT_CORE_HEARTBEATS_MAX];

@@ -33,6 +33,10 @@ struct berth_agent_core_config {
 	Berth__V1__Capacity capacity;
 	const char *const *capabilities;
 	size_t capabilities_count;
+	// The key that signs this fleet's ledger heads, as the enrolment gave it (SubjectPublicKeyInfo): a head that is
+	// not signed with it is refused. Size 0: none was given, and signatures are not asked for.
+	const uint8_t *ledger_key_der;
+	size_t ledger_key_size;
 };
 
 enum berth_agent_action_kind {

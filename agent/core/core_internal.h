@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of the pure session: trials (core_trials.c), outbox (core_outbox.c), actions (core_actions.c), and the
-// handshake and heartbeats that hold them together (core.c).
+// The parts of the pure session: what was seen of the ledger (core_head.c), trials (core_trials.c), outbox
+// (core_outbox.c), actions (core_actions.c), and the handshake and heartbeats that hold them together (core.c).
 #pragma once
 
 #include "agent/core/core.h"
 #include "common/base/clock.h"
+#include "common/base/digest.h"
+#include "common/evidence/sign.h"
 
 #define AGENT_CORE_NONCE_SIZE 16
-#define AGENT_CORE_LEAF_SIZE  32
 // Reports on their way and not acknowledged: more wait for an acknowledgement, so that a long outbox fits any stream.
 #define AGENT_CORE_IN_FLIGHT_MAX 256
 // Trials known at once, waiting ones included. A coordinator that sends more has lost count: its stream is ended.
@@ -59,17 +60,27 @@ struct agent_core_heartbeat {
 	int64_t sent_ns;
 };
 
+// The newest head of the ledger that this agent saw.
+struct agent_core_seen {
+	uint64_t sequence; // 0: none yet
+	struct berth_digest leaf, root;
+	bool has_root;
+	uint8_t signature[BERTH_SIGNATURE_SIZE];
+	size_t signature_size;
+};
+
 struct berth_agent_core {
 	char *fleet, *boot_id, *daemon_id, *platform, *version;
 	char **capabilities;
 	size_t capabilities_count;
 	Berth__V1__Capacity capacity;
+	uint8_t *ledger_key; // NULL: signatures are not asked for
+	size_t ledger_key_size;
 
 	enum agent_core_stream stream;
 	uint64_t number; // of the incarnation that is obeyed; 0: none yet
 	uint8_t nonce[AGENT_CORE_NONCE_SIZE];
-	uint64_t seen_sequence;
-	uint8_t seen_leaf[AGENT_CORE_LEAF_SIZE];
+	struct agent_core_seen seen;
 	bool unsaved;
 	int64_t saved_ns;
 
@@ -96,6 +107,15 @@ struct berth_agent_action *agent_core_act(struct berth_agent_actions *actions, e
 void agent_core_send(struct berth_agent_actions *actions, const Berth__V1__AgentMessage *message);
 void agent_core_close(struct berth_agent_core *core, struct berth_agent_actions *actions, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+
+// core_head.c
+void agent_core_head_remember(struct berth_agent_core *core, const Berth__V1__LedgerHead *head); // from the store
+void agent_core_head_see(struct berth_agent_core *core, const Berth__V1__LedgerHead *head);      // newer than seen
+// What was seen; its bytes are the core's.
+Berth__V1__LedgerHead agent_core_head_seen(struct berth_agent_core *core);
+// Why a head cannot follow what was seen, or NULL. The caller frees; the same of a Welcome, which proves more.
+char *agent_core_head_refusal(const struct berth_agent_core *core, const Berth__V1__LedgerHead *head);
+char *agent_core_head_welcome_refusal(const struct berth_agent_core *core, const Berth__V1__Welcome *welcome);
 
 // core_outbox.c
 void agent_core_outbox_add(struct berth_agent_core *core, const Berth__V1__Report *report);

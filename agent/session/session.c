@@ -160,6 +160,8 @@ static bool open_core(struct session *session, struct berth_error *err)
 		.capacity = BERTH__V1__CAPACITY__INIT,
 		.capabilities = options->capabilities,
 		.capabilities_count = options->capabilities_count,
+		.ledger_key_der = options->ledger_key_der,
+		.ledger_key_size = options->ledger_key_size,
 	};
 	config.capacity.cpus = session->facts.cpus;
 	config.capacity.memory_mb = session->facts.memory_mb;
@@ -227,6 +229,11 @@ static bool work(struct session *session, struct berth_error *err)
 	}
 	if (!start_threads(session, err)) {
 		return false;
+	}
+	if (!session->options.ledger_key_size) {
+		berth_log_warn(
+			"ledger.pem is missing, so the ledger's signatures are not checked: enroll this host again",
+			"agent=%s", session->options.agent);
 	}
 	berth_log_info("agent is ready", "agent=%s boot=%s slots=%u", session->options.agent,
 		agent_store_boot_id(session->store), session->facts.slots);

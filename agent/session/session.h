@@ -45,6 +45,8 @@ struct berth_session_options {
 	size_t capabilities_count;
 	struct berth_rpc_channel *coordinator, *blobs;
 	const struct berth_signing_key *signing_key;
+	const uint8_t *ledger_key_der; // of the enrolment (agent/core/core.h); size 0: none
+	size_t ledger_key_size;
 	struct berth_session_host host;
 	int64_t drain_ms;            // how long an end waits for trials and for the coordinator
 	int64_t disk_free_min_bytes; // below it no new trial is taken; here and below 0: the default above

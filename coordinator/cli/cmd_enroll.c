@@ -93,6 +93,8 @@ int cli_agent_enroll(struct cli *cli, struct berth_error *err)
 	// The key comes last: with it the folder is whole.
 	if (!response || !write_text(folder, "authority.pem", response->authority_pem, 0644, err) ||
 		!write_text(folder, "certificate.pem", response->certificate_pem, 0644, err) ||
+		(response->ledger_key_pem[0] &&
+			!write_text(folder, "ledger.pem", response->ledger_key_pem, 0644, err)) ||
 		!write_text(folder, "key.pem", keys.key, 0600, err)) {
 		return CLI_FAILED;
 	}

@@ -16,6 +16,7 @@
 // stops only beyond that.
 #define BERTH_BLOB_UNSENT_MAX (3 * 1024 * 1024)
 
+struct berth_heads;
 struct berth_sessions;
 struct berth_watchers;
 struct berth_budget_watchers;
@@ -27,6 +28,7 @@ struct berth_daemon {
 	struct berth_engine *engine;
 	struct berth_ledger *ledger;
 	struct berth_blobs *blobs;
+	struct berth_heads *heads;
 	struct berth_sessions *sessions;
 	struct berth_watchers *watchers;
 	struct berth_budget_watchers *budget_watchers;
@@ -46,6 +48,8 @@ extern const struct berth_rpc_handler berth_lease_handlers[];
 extern const size_t berth_lease_handlers_count;
 extern const struct berth_rpc_handler berth_budget_handlers[];
 extern const size_t berth_budget_handlers_count;
+extern const struct berth_rpc_handler berth_ledger_handlers[];
+extern const size_t berth_ledger_handlers_count;
 extern const struct berth_rpc_handler berth_blob_handlers[];
 extern const size_t berth_blob_handlers_count;
 
@@ -89,12 +93,8 @@ int64_t berth_budget_watch_settled(struct berth_daemon *daemon, const struct ber
 
 // The result of the trial from its event, without evidence and traceback when `summary`. NULL when it can't be read.
 Berth__V1__TrialResult *berth_read_result(struct berth_daemon *daemon, uint64_t sequence, bool summary);
-// The whole spec of a job from its event; NULL with err when it can't be read.
-Berth__V1__JobSpec *berth_read_spec(struct berth_daemon *daemon, uint64_t sequence, struct berth_error *err);
 
 // --- state records: objects that have left memory. Any thread. ---
-// The core as of the ledger's last checkpoint and the log after it; before the engine starts.
-bool berth_records_recover(struct berth_daemon *daemon, struct berth_error *err);
 // One trial of a job that is forgotten (berth_core_is_forgotten); `spec` gives it its name.
 Berth__V1__Trial *berth_read_trial(struct berth_daemon *daemon, const char *job_id, uint32_t index,
 	const Berth__V1__JobSpec *spec, uint64_t *result_sequence, struct berth_error *err);

@@ -8,6 +8,7 @@
 #include "common/evidence/sign.h"
 #include "common/evidence/x509.h"
 #include "coordinator/service/daemon.h"
+#include "coordinator/service/heads.h"
 
 #define AGENTS_LIMIT       10000
 #define AGENT_TRIALS_LIMIT 1000
@@ -44,6 +45,7 @@ static void enroll_done(
 	response.certificate_pem = enrolment->certificate;
 	response.authority_pem = enrolment->daemon->authority;
 	response.fleet = enrolment->daemon->fleet;
+	response.ledger_key_pem = (char *)berth_heads_key_pem(enrolment->daemon->heads);
 	berth_reply(enrolment->call, outcome->error.code == BERTH_ERROR_OK ? &response : NULL, &outcome->error);
 	free_enrolment(enrolment);
 }

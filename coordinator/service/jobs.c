@@ -5,6 +5,7 @@
 
 #include "common/base/mem.h"
 #include "common/codec/proto.h"
+#include "coordinator/audit/recover.h"
 #include "coordinator/service/daemon.h"
 
 #define JOBS_LIMIT    1000
@@ -240,7 +241,7 @@ static void get_job(struct berth_rpc_call *call, const ProtobufCMessage *message
 	Berth__V1__GetJobResponse response = BERTH__V1__GET_JOB_RESPONSE__INIT;
 	if (ok) {
 		response.job = question.jobs[0];
-		response.spec = berth_read_spec(daemon, question.job_sequence, &question.err);
+		response.spec = berth_recover_spec(daemon->ledger, question.job_sequence, &question.err);
 	}
 	berth_reply(call, response.spec ? &response : NULL, &question.err);
 	berth_proto_free(response.job);
@@ -296,7 +297,7 @@ static bool name_trials(struct berth_daemon *daemon, struct question *question)
 		return true;
 	}
 	BERTH_AUTO(berth_proto_cleanup)
-	Berth__V1__JobSpec *spec = berth_read_spec(daemon, question->job_sequence, &question->err);
+	Berth__V1__JobSpec *spec = berth_recover_spec(daemon->ledger, question->job_sequence, &question->err);
 	question->spec = spec;
 	if (!spec || (!question->forgotten &&
 			     !berth_engine_ask(daemon->engine, NULL, ask_names, question, &question->err))) {

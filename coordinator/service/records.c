@@ -1,41 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// State records of the ledger: what a start is made of, and what is asked about objects that have left memory.
+// State records of the ledger: what is asked about objects that have left memory.
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/mem.h"
 #include "common/codec/proto.h"
 #include "coordinator/service/daemon.h"
-
-// --- a start ---
-static bool scan(
-	void *context, const char *prefix, berth_core_record_visit *visit, void *visitor, struct berth_error *err)
-{
-	struct berth_daemon *daemon = context;
-	return berth_ledger_rows(daemon->ledger, prefix, NULL, visit, visitor, err);
-}
-
-static Berth__V1__JobSpec *spec_at(void *context, uint64_t sequence, struct berth_error *err)
-{
-	return berth_read_spec(context, sequence, err);
-}
-
-static bool replay_event(void *context, uint64_t sequence, const void *packed, size_t size, struct berth_error *err)
-{
-	(void)sequence;
-	BERTH_AUTO(berth_proto_cleanup)
-	Berth__Store__V1__Event *event =
-		berth_proto_unpack(&berth__store__v1__event__descriptor, packed, size, "a stored event", err);
-	return event && berth_core_apply(context, event, err);
-}
-
-bool berth_records_recover(struct berth_daemon *daemon, struct berth_error *err)
-{
-	const struct berth_core_records records = {.scan = scan, .spec = spec_at, .context = daemon};
-	return berth_core_load(daemon->core, &records, err) &&
-	       berth_ledger_replay(
-		       daemon->ledger, berth_ledger_marker(daemon->ledger) + 1, replay_event, daemon->core, err);
-}
 
 // --- forgotten jobs ---
 static void *read_record(

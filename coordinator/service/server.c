@@ -5,13 +5,16 @@
 #include <string.h>
 
 #include "berth/v1/blob.pb-c.h"
+#include "berth/v1/ledger.pb-c.h"
 #include "berth_descriptors.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/codec/proto.h"
 #include "common/evidence/x509.h"
+#include "coordinator/audit/recover.h"
 #include "coordinator/service/daemon.h"
+#include "coordinator/service/heads.h"
 
 #define TICK_MS       1000
 #define BALLAST_BYTES (64 * 1024 * 1024)
@@ -91,6 +94,10 @@ static bool open_stores(
 	if (!daemon->ledger || !berth_ledger_set_secret_key_file(daemon->ledger, options->secret_key_file, err)) {
 		return false;
 	}
+	daemon->heads = berth_heads_new(daemon->fleet, options->ledger_key_file, err);
+	if (!daemon->heads) {
+		return false;
+	}
 	daemon->blobs = berth_blobs_open(blobs, options->disk_free_min_bytes, err);
 	return daemon->blobs != NULL;
 }
@@ -105,7 +112,7 @@ static bool start_engine(
 		.max_generations = options->max_generations,
 		.allow_unmetered_local = !options->meter_local};
 	daemon->core = berth_core_new(&config);
-	if (!berth_records_recover(daemon, err)) {
+	if (!berth_recover(daemon->core, daemon->ledger, err)) {
 		return berth_error_wrap(err, "cannot take up the ledger in %s", options->data_folder);
 	}
 	struct berth_engine_options engine = {.core = daemon->core,
@@ -126,6 +133,7 @@ static bool start_servers(
 		{&berth__v1__job_service__descriptor, berth_job_handlers, berth_job_handlers_count, daemon},
 		{&berth__v1__fleet_service__descriptor, berth_fleet_handlers, berth_fleet_handlers_count, daemon},
 		{&berth__v1__lease_service__descriptor, berth_lease_handlers, berth_lease_handlers_count, daemon},
+		{&berth__v1__ledger_service__descriptor, berth_ledger_handlers, berth_ledger_handlers_count, daemon},
 		{&berth__v1__budget_service__descriptor, berth_budget_handlers, berth_budget_handlers_count, daemon},
 	};
 	struct berth_rpc_service blobs = {
@@ -207,6 +215,7 @@ void berth_coordinator_stop(struct berth_daemon *daemon, int64_t grace_ms)
 	}
 	berth_core_free(daemon->core);
 	berth_ledger_close(daemon->ledger);
+	berth_heads_free(daemon->heads);
 	berth_blobs_close(daemon->blobs);
 	berth_watchers_free(daemon->watchers);
 	berth_budget_watchers_free(daemon->budget_watchers);

@@ -19,6 +19,7 @@ struct berth_coordinator_options {
 	struct berth_rpc_tls tls;          // PEM
 	const char *authority_key;         // PEM; NULL: enrols nobody
 	const char *secret_key_file;
+	const char *ledger_key_file; // signs heads; made when missing. NULL: heads are not signed
 	int64_t hold_ms, heartbeat_ms, aging_ms;
 	int64_t checkpoint_ms; // see recorder.h
 	uint32_t max_generations;

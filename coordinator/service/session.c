@@ -78,17 +78,22 @@ static void arrived_done(
 	free_arrived(arrived);
 }
 
+static bool is_digest(const ProtobufCBinaryData *bytes, const struct berth_digest *digest)
+{
+	return bytes->len == BERTH_DIGEST_SIZE && memcmp(bytes->data, digest->bytes, BERTH_DIGEST_SIZE) == 0;
+}
+
 // On the engine's thread, which may wait for the disk.
 static void look_up_seen(struct berth_engine_request *request)
 {
 	struct arrived *arrived = (struct arrived *)request;
 	const Berth__V1__LedgerHead *seen = arrived->message->hello->seen;
-	struct berth_digest leaf;
+	struct berth_ledger_head head;
 	struct berth_error err;
 	request->command.seen_held = !seen || seen->sequence == 0 ||
-	                             (berth_ledger_leaf(arrived->daemon->ledger, seen->sequence, &leaf, &err) &&
-					     seen->leaf_hash.len == BERTH_DIGEST_SIZE &&
-					     memcmp(seen->leaf_hash.data, leaf.bytes, BERTH_DIGEST_SIZE) == 0);
+	                             (berth_ledger_head_at(arrived->daemon->ledger, seen->sequence, &head, &err) &&
+					     is_digest(&seen->leaf_hash, &head.leaf) &&
+					     (!seen->root_hash.len || is_digest(&seen->root_hash, &head.root)));
 }
 
 static void fill_done(struct session *session, struct arrived *arrived)

@@ -6,6 +6,7 @@
 
 #include "common/base/mem.h"
 #include "common/codec/proto.h"
+#include "coordinator/service/heads.h"
 #include "coordinator/service/session_internal.h"
 
 #define OUTGOING_SIZE_MAX (1024 * 1024) // of a batch that holds more than one message
@@ -26,13 +27,10 @@ static struct berth_rpc_call *call_of(struct berth_daemon *daemon, uint64_t id)
 	return call;
 }
 
-static void fill_head(const struct berth_daemon *daemon, Berth__V1__LedgerHead *head, struct berth_ledger_head *storage)
+static void fill_head(const struct berth_daemon *daemon, Berth__V1__LedgerHead *head, struct berth_signed_head *storage)
 {
-	*storage = berth_ledger_head(daemon->ledger);
-	berth__v1__ledger_head__init(head);
-	head->sequence = storage->sequence;
-	head->leaf_hash.data = storage->leaf.bytes;
-	head->leaf_hash.len = BERTH_DIGEST_SIZE;
+	const struct berth_ledger_head newest = berth_ledger_head(daemon->ledger);
+	berth_heads_fill(daemon->heads, &newest, storage, head);
 }
 
 void session_forget(struct session *session)
@@ -90,7 +88,7 @@ static void send_welcome(struct session *session, const struct berth_core *core,
 	Berth__V1__CoordinatorMessage message = BERTH__V1__COORDINATOR_MESSAGE__INIT;
 	Berth__V1__Welcome welcome = BERTH__V1__WELCOME__INIT;
 	Berth__V1__LedgerHead head;
-	struct berth_ledger_head storage;
+	struct berth_signed_head storage;
 	Berth__V1__Incarnation incarnation = berth_core_incarnation(core);
 	const struct berth_daemon *daemon = session->daemon;
 	fill_head(daemon, &head, &storage);
@@ -107,6 +105,12 @@ static void send_welcome(struct session *session, const struct berth_core *core,
 		welcome.seen_leaf_hash.data = leaf.bytes;
 		welcome.seen_leaf_hash.len = BERTH_DIGEST_SIZE;
 	}
+	struct berth_head_proof proof;
+	if (session->seen_sequence &&
+		berth_heads_consistency(daemon->ledger, session->seen_sequence, head.sequence, &proof, &err)) {
+		welcome.consistency = proof.items;
+		welcome.n_consistency = proof.count;
+	}
 	message.body_case = BERTH__V1__COORDINATOR_MESSAGE__BODY_WELCOME;
 	message.welcome = &welcome;
 	send_copy(session, &message);
@@ -117,7 +121,7 @@ static void send_heartbeat_ack(struct session *session, const struct berth_effec
 	Berth__V1__CoordinatorMessage message = BERTH__V1__COORDINATOR_MESSAGE__INIT;
 	Berth__V1__HeartbeatAck ack = BERTH__V1__HEARTBEAT_ACK__INIT;
 	Berth__V1__LedgerHead head;
-	struct berth_ledger_head storage;
+	struct berth_signed_head storage;
 	fill_head(session->daemon, &head, &storage);
 	ack.sequence = effect->sequence;
 	ack.head = &head;

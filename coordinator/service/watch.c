@@ -9,6 +9,7 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/codec/proto.h"
+#include "coordinator/audit/recover.h"
 #include "coordinator/service/daemon.h"
 
 #define UPDATE_EVERY_MS   1000
@@ -144,7 +145,7 @@ static void add_trials(struct berth_daemon *daemon, const struct berth_core *cor
 	BERTH_AUTO(berth_proto_cleanup)
 	Berth__V1__JobSpec *spec =
 		update->job->ended_at_ns && watcher->with_trials
-			? berth_read_spec(daemon, berth_core_job_sequence(core, watcher->job_id), &err)
+			? berth_recover_spec(daemon->ledger, berth_core_job_sequence(core, watcher->job_id), &err)
 			: NULL;
 	for (uint32_t i = 0; i < watcher->cells; i++) {
 		if (!watcher->dirty[i]) {

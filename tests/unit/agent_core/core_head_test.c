@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+// Signed heads (promise P5): which ledgers an agent that was given the ledger's key follows, and which it leaves.
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/core/core.h"
+#include "common/base/clock.h"
+#include "common/base/file.h"
+#include "common/base/mem.h"
+#include "common/codec/proto.h"
+#include "common/evidence/head.h"
+#include "common/evidence/merkle.h"
+#include "tests/support/test.h"
+
+#define FLEET      "quay"
+#define EVENTS_MAX 40
+#define PROOF_MAX  (BERTH_MERKLE_LEVELS + 1)
+
+struct ledger { // as a coordinator would have it
+	struct berth_digest leaves[EVENTS_MAX];
+};
+
+struct fixture {
+	struct ledger true_one;
+	struct berth_signing_key *key, *other_key;
+	uint8_t *der;
+	size_t der_size;
+	struct berth_agent_core *core;
+	struct berth_agent_actions actions; // of the last call
+	Berth__Store__V1__Obeyed *saved;    // the newest
+};
+
+static struct berth_signing_key *make_key(const char *folder, const char *name)
+{
+	struct berth_error err;
+	BERTH_AUTO_FREE char *path = berth_path_join(folder, name);
+	struct berth_signing_key *key = berth_signing_key_open(path, &err);
+	assert_ok(key, err);
+	return key;
+}
+
+static void open_core(struct fixture *fixture, bool with_key)
+{
+	const struct berth_agent_core_config config = {.fleet = FLEET,
+		.boot_id = "000000000000000200000000000000aa",
+		.daemon_id = "daemon",
+		.platform = "linux/amd64",
+		.version = "1",
+		.capacity = BERTH__V1__CAPACITY__INIT,
+		.ledger_key_der = with_key ? fixture->der : NULL,
+		.ledger_key_size = with_key ? fixture->der_size : 0};
+	berth_agent_core_free(fixture->core);
+	fixture->core = berth_agent_core_new(&config, fixture->saved);
+}
+
+static int set_up(void **state)
+{
+	struct fixture *fixture = berth_alloc(sizeof *fixture);
+	BERTH_AUTO_FREE char *folder = berth_test_folder();
+	struct berth_error err;
+	for (uint64_t i = 0; i < EVENTS_MAX; i++) {
+		fixture->true_one.leaves[i] = berth_merkle_leaf(&i, sizeof i);
+	}
+	fixture->key = make_key(folder, "ledger-key.pem");
+	fixture->other_key = make_key(folder, "other-key.pem");
+	assert_ok(berth_signing_key_public(fixture->key, &fixture->der, &fixture->der_size, &err), err);
+	open_core(fixture, true);
+	*state = fixture;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *fixture = *state;
+	berth_agent_actions_clear(&fixture->actions);
+	berth_agent_core_free(fixture->core);
+	berth_proto_free(fixture->saved);
+	berth_signing_key_free(fixture->key);
+	berth_signing_key_free(fixture->other_key);
+	free(fixture->der);
+	free(fixture);
+	return 0;
+}
+
+static bool node_of(void *context, unsigned level, uint64_t start, struct berth_digest *node, struct berth_error *err)
+{
+	(void)err;
+	const struct ledger *ledger = context;
+	struct berth_merkle tree = {0};
+	for (uint64_t i = start; i < start + (UINT64_C(1) << level); i++) {
+		berth_merkle_add(&tree, &ledger->leaves[i]);
+	}
+	*node = berth_merkle_root(&tree);
+	return true;
+}
+
+static struct berth_digest root_of(const struct ledger *ledger, uint64_t size)
+{
+	struct berth_merkle tree = {0};
+	for (uint64_t i = 0; i < size; i++) {
+		berth_merkle_add(&tree, &ledger->leaves[i]);
+	}
+	return berth_merkle_root(&tree);
+}
+
+struct spoken { // what the coordinator says of its ledger
+	const struct ledger *ledger;
+	uint64_t size;
+	const struct berth_signing_key *key; // NULL: the head is not signed
+	bool bare;                           // nor has it a root
+	const char *fleet;                   // that is signed; NULL: FLEET
+	struct berth_digest *root;           // NULL: that of the ledger
+	bool without_proof;
+};
+
+struct head {
+	Berth__V1__LedgerHead message;
+	struct berth_digest leaf, root;
+	uint8_t signature[BERTH_SIGNATURE_SIZE];
+};
+
+static void fill_head(struct head *head, const struct spoken *spoken)
+{
+	struct berth_error err;
+	berth__v1__ledger_head__init(&head->message);
+	head->leaf = spoken->ledger->leaves[spoken->size - 1];
+	head->root = spoken->root ? *spoken->root : root_of(spoken->ledger, spoken->size);
+	head->message.sequence = spoken->size;
+	head->message.leaf_hash = (ProtobufCBinaryData){BERTH_DIGEST_SIZE, head->leaf.bytes};
+	if (!spoken->bare) {
+		head->message.root_hash = (ProtobufCBinaryData){BERTH_DIGEST_SIZE, head->root.bytes};
+	}
+	if (spoken->key) {
+		const struct berth_head text = {.fleet = spoken->fleet ? spoken->fleet : FLEET,
+			.size = spoken->size,
+			.leaf = head->leaf,
+			.root = head->root};
+		assert_ok(berth_head_sign(spoken->key, &text, head->signature, &err), err);
+		head->message.signature = (ProtobufCBinaryData){sizeof head->signature, head->signature};
+	}
+}
+
+static void receive(struct fixture *fixture, const Berth__V1__CoordinatorMessage *message)
+{
+	berth_agent_actions_clear(&fixture->actions);
+	berth_agent_core_message(fixture->core, message, BERTH_NS_PER_S, &fixture->actions);
+	for (size_t i = 0; i < fixture->actions.count; i++) {
+		if (fixture->actions.items[i].kind == BERTH_AGENT_SAVE_OBEYED) {
+			berth_proto_free(fixture->saved);
+			fixture->saved = berth_proto_clone(fixture->actions.items[i].obeyed);
+		}
+	}
+}
+
+// The agent comes anew, and the coordinator says this.
+static void welcome(struct fixture *fixture, const struct spoken *spoken)
+{
+	static uint8_t nonce[16] = {7};
+	berth_agent_core_stream_down(fixture->core, 0, &fixture->actions);
+	berth_agent_actions_clear(&fixture->actions);
+	berth_agent_core_stream_up(fixture->core, 0, &fixture->actions);
+	assert_int_equal(fixture->actions.items[0].message->body_case, BERTH__V1__AGENT_MESSAGE__BODY_HELLO);
+	uint64_t seen = fixture->actions.items[0].message->hello->seen->sequence;
+	struct head head;
+	fill_head(&head, spoken);
+	struct berth_digest proof[PROOF_MAX];
+	ProtobufCBinaryData items[PROOF_MAX];
+	size_t count = 0;
+	struct berth_error err;
+	if (seen && seen <= spoken->size && !spoken->without_proof) {
+		assert_ok(berth_merkle_consistency(
+				  seen, spoken->size, node_of, (void *)spoken->ledger, proof, &count, &err),
+			err);
+	}
+	for (size_t i = 0; i < count; i++) {
+		items[i] = (ProtobufCBinaryData){BERTH_DIGEST_SIZE, proof[i].bytes};
+	}
+	Berth__V1__Incarnation incarnation = BERTH__V1__INCARNATION__INIT;
+	Berth__V1__Welcome body = BERTH__V1__WELCOME__INIT;
+	Berth__V1__CoordinatorMessage message = BERTH__V1__COORDINATOR_MESSAGE__INIT;
+	incarnation.number = 1;
+	incarnation.nonce = (ProtobufCBinaryData){sizeof nonce, nonce};
+	body.protocol = 1;
+	body.incarnation = &incarnation;
+	body.head = &head.message;
+	body.fleet = (char *)FLEET;
+	body.hold_ms = 10000;
+	body.heartbeat_ms = 1000;
+	body.consistency = items;
+	body.n_consistency = count;
+	if (seen) {
+		body.seen_leaf_hash =
+			(ProtobufCBinaryData){BERTH_DIGEST_SIZE, (uint8_t *)spoken->ledger->leaves[seen - 1].bytes};
+	}
+	message.body_case = BERTH__V1__COORDINATOR_MESSAGE__BODY_WELCOME;
+	message.welcome = &body;
+	receive(fixture, &message);
+}
+
+static void acknowledge(struct fixture *fixture, const struct spoken *spoken)
+{
+	struct head head;
+	fill_head(&head, spoken);
+	Berth__V1__HeartbeatAck ack = BERTH__V1__HEARTBEAT_ACK__INIT;
+	Berth__V1__CoordinatorMessage message = BERTH__V1__COORDINATOR_MESSAGE__INIT;
+	ack.sequence = 1;
+	ack.head = &head.message;
+	message.body_case = BERTH__V1__COORDINATOR_MESSAGE__BODY_HEARTBEAT_ACK;
+	message.heartbeat_ack = &ack;
+	receive(fixture, &message);
+}
+
+static void assert_obeys(const struct fixture *fixture)
+{
+	assert_true(berth_agent_core_in_session(fixture->core));
+}
+
+static void assert_left(const struct fixture *fixture, const char *part)
+{
+	assert_false(berth_agent_core_in_session(fixture->core));
+	for (size_t i = 0; i < fixture->actions.count; i++) {
+		if (fixture->actions.items[i].kind == BERTH_AGENT_CLOSE) {
+			if (!strstr(fixture->actions.items[i].reason, part)) {
+				fail_msg("wanted \"%s\", got: %s", part, fixture->actions.items[i].reason);
+			}
+			return;
+		}
+	}
+	fail_msg("the stream was not ended");
+}
+
+#define HONEST(fixture, n)                                                                                             \
+	&(struct spoken)                                                                                               \
+	{                                                                                                              \
+		.ledger = &(fixture)->true_one, .size = (n), .key = (fixture)->key                                     \
+	}
+
+static void a_signed_ledger_that_grows_is_followed_over_every_size(void **state)
+{
+	struct fixture *fixture = *state;
+	for (uint64_t size = 1; size <= EVENTS_MAX; size++) {
+		welcome(fixture, HONEST(fixture, size));
+		assert_obeys(fixture);
+		uint64_t later = size + size % 3 < EVENTS_MAX ? size + size % 3 : EVENTS_MAX;
+		acknowledge(fixture, HONEST(fixture, later));
+		assert_obeys(fixture);
+		size = later;
+	}
+}
+
+static void the_newest_signed_head_is_kept_and_told_after_a_restart(void **state)
+{
+	struct fixture *fixture = *state;
+	struct head wanted;
+	fill_head(&wanted, HONEST(fixture, 7));
+	welcome(fixture, HONEST(fixture, 7));
+	assert_int_equal(fixture->saved->seen->signature.len, BERTH_SIGNATURE_SIZE);
+	assert_memory_equal(fixture->saved->seen->signature.data, wanted.signature, BERTH_SIGNATURE_SIZE);
+	assert_memory_equal(fixture->saved->seen->root_hash.data, wanted.root.bytes, BERTH_DIGEST_SIZE);
+	open_core(fixture, true);
+	berth_agent_actions_clear(&fixture->actions);
+	berth_agent_core_stream_up(fixture->core, 0, &fixture->actions);
+	const Berth__V1__LedgerHead *seen = fixture->actions.items[0].message->hello->seen;
+	assert_int_equal(seen->sequence, 7);
+	assert_memory_equal(seen->root_hash.data, wanted.root.bytes, BERTH_DIGEST_SIZE);
+	assert_memory_equal(seen->signature.data, wanted.signature, BERTH_SIGNATURE_SIZE);
+}
+
+static void a_head_without_a_signature_is_refused(void **state)
+{
+	struct fixture *fixture = *state;
+	struct spoken spoken = {.ledger = &fixture->true_one, .size = 5};
+	welcome(fixture, &spoken);
+	assert_left(fixture, "head 5 is not signed");
+	spoken.bare = true;
+	welcome(fixture, &spoken);
+	assert_left(fixture, "head 5 is not signed");
+}
+
+static void another_key_is_refused(void **state)
+{
+	struct fixture *fixture = *state;
+	struct spoken spoken = {.ledger = &fixture->true_one, .size = 5, .key = fixture->other_key};
+	welcome(fixture, &spoken);
+	assert_left(fixture, "ledger.pem");
+	welcome(fixture, HONEST(fixture, 5));
+	assert_obeys(fixture);
+	spoken.size = 6;
+	acknowledge(fixture, &spoken);
+	assert_left(fixture, "head 6 is not signed with the ledger key");
+}
+
+static void a_signature_over_another_fleet_root_or_size_is_refused(void **state)
+{
+	struct fixture *fixture = *state;
+	struct spoken spoken = *HONEST(fixture, 5);
+	spoken.fleet = "wharf";
+	welcome(fixture, &spoken);
+	assert_left(fixture, "not signed with the ledger key");
+	// A true signature, moved to another head.
+	struct head moved;
+	fill_head(&moved, HONEST(fixture, 5));
+	welcome(fixture, HONEST(fixture, 4));
+	assert_obeys(fixture);
+	Berth__V1__HeartbeatAck ack = BERTH__V1__HEARTBEAT_ACK__INIT;
+	Berth__V1__CoordinatorMessage message = BERTH__V1__COORDINATOR_MESSAGE__INIT;
+	moved.message.sequence = 6;
+	ack.head = &moved.message;
+	message.body_case = BERTH__V1__COORDINATOR_MESSAGE__BODY_HEARTBEAT_ACK;
+	message.heartbeat_ack = &ack;
+	receive(fixture, &message);
+	assert_left(fixture, "head 6 is not signed with the ledger key");
+}
+
+static void a_ledger_that_shrank_is_refused_although_it_is_signed(void **state)
+{
+	struct fixture *fixture = *state;
+	welcome(fixture, HONEST(fixture, 9));
+	assert_obeys(fixture);
+	acknowledge(fixture, HONEST(fixture, 8));
+	assert_left(fixture, "truncated");
+	welcome(fixture, HONEST(fixture, 8));
+	assert_left(fixture, "ends at event 8");
+}
+
+static void a_fork_with_the_same_last_event_is_told_by_its_root(void **state)
+{
+	struct fixture *fixture = *state;
+	struct ledger forked = fixture->true_one;
+	forked.leaves[2].bytes[0] ^= 1;
+	struct spoken spoken = {.ledger = &forked, .size = 9, .key = fixture->key};
+	welcome(fixture, HONEST(fixture, 9));
+	assert_obeys(fixture);
+	acknowledge(fixture, &spoken);
+	assert_left(fixture, "forked");
+}
+
+static void an_event_edited_before_what_was_seen_breaks_the_consistency_proof(void **state)
+{
+	struct fixture *fixture = *state;
+	for (size_t edited = 0; edited < 9; edited++) {
+		struct ledger forked = fixture->true_one;
+		forked.leaves[edited].bytes[0] ^= 1;
+		struct spoken spoken = {.ledger = &forked, .size = 20, .key = fixture->key};
+		welcome(fixture, HONEST(fixture, 10)); // the tenth event is the same in both
+		assert_obeys(fixture);
+		welcome(fixture, &spoken);
+		assert_left(fixture, "does not continue");
+	}
+}
+
+static void a_missing_proof_is_refused(void **state)
+{
+	struct fixture *fixture = *state;
+	welcome(fixture, HONEST(fixture, 10));
+	struct spoken spoken = *HONEST(fixture, 13);
+	spoken.without_proof = true;
+	welcome(fixture, &spoken);
+	assert_left(fixture, "does not continue");
+}
+
+static void an_agent_without_the_key_still_checks_consistency(void **state)
+{
+	struct fixture *fixture = *state;
+	open_core(fixture, false);
+	struct ledger forked = fixture->true_one;
+	forked.leaves[2].bytes[0] ^= 1;
+	struct spoken spoken = {.ledger = &fixture->true_one, .size = 10}, fork = {.ledger = &forked, .size = 12};
+	welcome(fixture, &spoken);
+	assert_obeys(fixture);
+	welcome(fixture, &fork);
+	assert_left(fixture, "does not continue");
+}
+
+#define WITH_CORE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+static const struct CMUnitTest tests[] = {
+	WITH_CORE(a_signed_ledger_that_grows_is_followed_over_every_size),
+	WITH_CORE(the_newest_signed_head_is_kept_and_told_after_a_restart),
+	WITH_CORE(a_head_without_a_signature_is_refused),
+	WITH_CORE(another_key_is_refused),
+	WITH_CORE(a_signature_over_another_fleet_root_or_size_is_refused),
+	WITH_CORE(a_ledger_that_shrank_is_refused_although_it_is_signed),
+	WITH_CORE(a_fork_with_the_same_last_event_is_told_by_its_root),
+	WITH_CORE(an_event_edited_before_what_was_seen_breaks_the_consistency_proof),
+	WITH_CORE(a_missing_proof_is_refused),
+	WITH_CORE(an_agent_without_the_key_still_checks_consistency),
+};
+BERTH_TEST_MAIN(tests)
