@@ -52,6 +52,27 @@ const struct cli_command CLI_COMMANDS[] = {
 		cli_budget_watch},
 	{"budget", "reservations", "NAME", 1, 1, CLI_LINK | CLI_RESERVATIONS | CLI_LIST | CLI_TABLE,
 		"list what is reserved", NULL, cli_budget_reservations},
+	{"ledger", "show", "", 0, 0, CLI_LINK | CLI_HEADS | CLI_TABLE, "show the ledger's signed head", NULL,
+		cli_ledger_show},
+	{"ledger", "prove", "[SEQUENCE]", 0, 1, CLI_LINK | CLI_HEADS | CLI_PROVE,
+		"print a proof that an event is in the ledger",
+		"A JSON document that holds by itself: the event, its path, the signed head. `berth ledger check`\n"
+		"takes it without a coordinator.",
+		cli_ledger_prove},
+	{"ledger", "check", "FILE", 1, 1, CLI_HEADS | CLI_HOLDS, "check a proof, offline",
+		"Exit code 8: it proves nothing.", cli_ledger_check},
+	{"ledger", "audit", "[DATA]", 0, 1, CLI_LINK | CLI_HEADS | CLI_TABLE,
+		"check that the ledger continues what was seen of it",
+		"Keeps the newest head in $XDG_STATE_HOME/berth (default ~/.local/state/berth), and wants a proof "
+                "from\n"
+		"it to the coordinator's next. With DATA: as verify, and what is in it.",
+		cli_ledger_audit},
+	{"ledger", "export", "", 0, 0, CLI_LINK | CLI_EXPORT, "print a budget's chain of events",
+		"One canonical JSON object a line, each with the digest of the one before.", cli_ledger_export},
+	{"ledger", "verify", "DATA", 1, 1, CLI_TABLE, "check a stopped coordinator's ledger, offline",
+		"DATA is the coordinator's data folder, or a copy. Walks every event from the first, replays it, and\n"
+		"compares with what is stored beside it. Exit code 8 names the event that is broken.",
+		cli_ledger_verify},
 	{"health", NULL, "[SERVICE]", 0, 1, CLI_LINK, "ask whether the coordinator serves",
 		"Exit code 0: it serves, 7: it cannot be reached, 9: it does not serve.", cli_health},
 	{"version", NULL, "", 0, 0, CLI_TABLE, "print the version", NULL, cli_version},

@@ -18,7 +18,11 @@ enum cli_group {
 	CLI_LIST = 1 << 10,  // pages
 	CLI_TABLE = 1 << 11, // prints data
 	CLI_AMEND = 1 << 12,
-	CLI_RESERVATIONS = 1 << 13
+	CLI_RESERVATIONS = 1 << 13,
+	CLI_HEADS = 1 << 14, // checks signed heads of the ledger
+	CLI_PROVE = 1 << 15,
+	CLI_HOLDS = 1 << 16, // finds keys among the credentials without a coordinator
+	CLI_EXPORT = 1 << 17
 };
 
 enum cli_shape { CLI_SWITCH, CLI_ONE, CLI_MANY }; // takes no value, the last one counts, may be repeated
@@ -67,7 +71,8 @@ enum cli_shape { CLI_SWITCH, CLI_ONE, CLI_MANY }; // takes no value, the last on
 		"what the agent left running when the verifier starts (default keep, as Harbor)")                      \
 	X(CLIENT_KEY, "client-key", 0, CLI_ONE, "KEY", CLI_SUBMIT, "submitting twice with one key gives one job")      \
 	X(TASK_SIZE_LIMIT, "task-size-limit", 0, CLI_ONE, "MB", CLI_SUBMIT, "largest task folder (default 1024)")      \
-	X(BUDGET, "budget", 0, CLI_ONE, "NAME", CLI_SUBMIT, "the budget that pays; needs --phase")                     \
+	X(BUDGET, "budget", 0, CLI_ONE, "NAME", CLI_SUBMIT | CLI_EXPORT,                                               \
+		"the budget that pays; with a job, needs --phase")                                                     \
 	X(PHASE, "phase", 0, CLI_ONE, "NAME", CLI_SUBMIT, "the budget's phase that pays; needs --budget")              \
 	X(PRIORITY, "priority", 0, CLI_ONE, "N", CLI_SUBMIT, "weight of the fair share, 1 to 100 (default 10)")        \
 	X(DETACH, "detach", 0, CLI_SWITCH, 0, CLI_RUN, "print the job's id and return")                                \
@@ -84,12 +89,14 @@ enum cli_shape { CLI_SWITCH, CLI_ONE, CLI_MANY }; // takes no value, the last on
 	X(DAYS, "days", 0, CLI_ONE, "N", CLI_ENROLL, "how long the certificate lasts (default 365)")                   \
 	X(LEASE_JOB, "job", 0, CLI_ONE, "JOB", CLI_LEASES, "only this job's")                                          \
 	X(EVERY, "all", 0, CLI_SWITCH, 0, CLI_LEASES | CLI_RESERVATIONS, "those that have ended too")                  \
+	X(KEY, "key", 0, CLI_ONE, "PEM", CLI_HEADS, "the ledger's public key (default ledger.pem of the credentials)") \
+	X(TRIAL, "trial", 0, CLI_ONE, "JOB/INDEX", CLI_PROVE, "the event with this trial's result")                    \
 	X(LIMIT, "limit", 0, CLI_ONE, "N", CLI_LIST, "show at most this many (default 100)")                           \
 	X(COORDINATOR, "coordinator", 0, CLI_ONE, "ADDRESS", CLI_LINK,                                                 \
 		"host:port or unix:PATH (default $BERTH_COORDINATOR, else 127.0.0.1:7311)")                            \
 	X(BLOBS, "blobs", 0, CLI_ONE, "ADDRESS", CLI_LINK,                                                             \
 		"its blob port (default $BERTH_BLOBS, else port 7312 of the coordinator's host)")                      \
-	X(CREDENTIALS, "credentials", 0, CLI_ONE, "FOLDER", CLI_LINK,                                                  \
+	X(CREDENTIALS, "credentials", 0, CLI_ONE, "FOLDER", CLI_LINK | CLI_HOLDS,                                      \
 		"authority.pem, certificate.pem and key.pem (default $BERTH_CREDENTIALS, else ~/.config/berth)")       \
 	X(INSECURE, "insecure", 0, CLI_SWITCH, 0, CLI_LINK, "plain text, for a coordinator that was started so")       \
 	X(TIMEOUT, "timeout", 0, CLI_ONE, "SECONDS", CLI_LINK,                                                         \

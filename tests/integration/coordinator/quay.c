@@ -55,12 +55,14 @@ void quay_start(struct fixture *f)
 	struct berth_error err;
 	BERTH_AUTO_FREE char *data = berth_path_join(f->folder, "data");
 	BERTH_AUTO_FREE char *secret = berth_path_join(f->folder, "cred/coordinator/secret.key");
+	BERTH_AUTO_FREE char *ledger_key = berth_path_join(f->folder, "cred/coordinator/ledger-key.pem");
 	struct berth_coordinator_options options = {.data_folder = data,
 		.listen = "127.0.0.1:0",
 		.blobs_listen = "127.0.0.1:0",
 		.tls = {f->coordinator.authority, f->coordinator.certificate, f->coordinator.key},
 		.authority_key = f->authority_key,
 		.secret_key_file = secret,
+		.ledger_key_file = ledger_key,
 		.hold_ms = HOLD_MS,
 		.heartbeat_ms = BEAT_MS,
 		.aging_ms = HOLD_MS,
@@ -117,6 +119,7 @@ void quay_enroll(struct fixture *f, const char *role, const char *name, struct c
 	assert_ok(response != NULL, err);
 	into->authority = berth_strdup(response->authority_pem);
 	into->certificate = berth_strdup(response->certificate_pem);
+	assert_non_null(strstr(response->ledger_key_pem, "BEGIN PUBLIC KEY"));
 	berth_proto_free(response);
 }
 
