@@ -7,6 +7,7 @@
 
 #include "common/base/file.h"
 #include "common/base/mem.h"
+#include "common/evidence/head.h"
 #include "common/evidence/private_file.h"
 #include "common/evidence/sign.h"
 #include "tests/support/test.h"
@@ -170,6 +171,48 @@ static void a_key_id_is_the_digest_of_the_public_key(void **state)
 	assert_string_equal(id, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
+static void a_public_key_goes_through_pem_and_nothing_else_does(void **state)
+{
+	struct fixture *fixture = *state;
+	struct berth_error err;
+	BERTH_AUTO_FREE char *pem = berth_public_key_pem(fixture->der, fixture->der_size, &err);
+	assert_ok(pem, err);
+	BERTH_AUTO_FREE uint8_t *der = NULL;
+	size_t size = 0;
+	assert_ok(berth_public_key_parse(pem, "ledger.pem", &der, &size, &err), err);
+	assert_int_equal(size, fixture->der_size);
+	assert_memory_equal(der, fixture->der, size);
+	uint8_t *none = NULL;
+	assert_fails(berth_public_key_parse("junk", "ledger.pem", &none, &size, &err), err, BERTH_ERROR_INVALID,
+		"ledger.pem is not an Ed25519 public key");
+	assert_null(berth_public_key_pem("junk", 4, &err));
+}
+
+static void a_head_is_signed_as_one_line_of_canonical_json(void **state)
+{
+	struct fixture *fixture = *state;
+	struct berth_head head = {
+		.fleet = "quay", .size = 12, .leaf = berth_sha256("a", 1), .root = berth_sha256("b", 1)};
+	static const char wanted[] =
+		"{\"fleet\":\"quay\","
+		"\"leaf\":\"sha256:ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb\","
+		"\"root\":\"sha256:3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d\",\"size\":12}";
+	BERTH_AUTO(berth_buf_free) struct berth_buf text = {0};
+	berth_head_text(&head, &text);
+	assert_string_equal(berth_buf_text(&text), wanted);
+	uint8_t signature[BERTH_SIGNATURE_SIZE];
+	struct berth_error err;
+	assert_ok(berth_head_sign(fixture->key, &head, signature, &err), err);
+	assert_ok(berth_head_verify(fixture->der, fixture->der_size, &head, signature, sizeof signature, &err), err);
+	// It is no trial's statement, whatever its text.
+	assert_fails(berth_verify(fixture->der, fixture->der_size, BERTH_STATEMENT_TYPE, text.data, text.size,
+			     signature, sizeof signature, &err),
+		err, BERTH_ERROR_CORRUPT, "does not fit");
+	head.root.bytes[31] ^= 1;
+	assert_fails(berth_head_verify(fixture->der, fixture->der_size, &head, signature, sizeof signature, &err), err,
+		BERTH_ERROR_CORRUPT, "ledger-head");
+}
+
 #define WITH_KEY(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 static const struct CMUnitTest tests[] = {
@@ -181,6 +224,8 @@ static const struct CMUnitTest tests[] = {
 	WITH_KEY(a_signature_fits_its_type_body_and_key_only),
 	WITH_KEY(an_empty_body_can_be_signed),
 	WITH_KEY(bytes_that_are_no_public_key_are_invalid),
+	WITH_KEY(a_public_key_goes_through_pem_and_nothing_else_does),
+	WITH_KEY(a_head_is_signed_as_one_line_of_canonical_json),
 	cmocka_unit_test(a_key_id_is_the_digest_of_the_public_key),
 };
 BERTH_TEST_MAIN(tests)

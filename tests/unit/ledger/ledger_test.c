@@ -181,6 +181,26 @@ static void proofs_are_made_from_the_log_across_stored_and_small_subtrees(void *
 	}
 }
 
+static void the_head_of_an_earlier_event_is_what_it_was_then(void **state)
+{
+	struct ledger_fixture *fixture = *state;
+	struct berth_error err;
+	struct berth_ledger_head head, then[9];
+	for (size_t i = 0; i < BERTH_COUNT(then); i++) {
+		commit_events(fixture->ledger, i == 4 ? 600 : i + 1, 100);
+		then[i] = berth_ledger_head(fixture->ledger);
+	}
+	for (size_t i = 0; i < BERTH_COUNT(then); i++) {
+		assert_ok(berth_ledger_head_at(fixture->ledger, then[i].sequence, &head, &err), err);
+		assert_int_equal(head.sequence, then[i].sequence);
+		assert_memory_equal(head.leaf.bytes, then[i].leaf.bytes, BERTH_DIGEST_SIZE);
+		assert_memory_equal(head.root.bytes, then[i].root.bytes, BERTH_DIGEST_SIZE);
+	}
+	uint64_t beyond = then[BERTH_COUNT(then) - 1].sequence + 1;
+	assert_fails(
+		berth_ledger_head_at(fixture->ledger, beyond, &head, &err), err, BERTH_ERROR_NOT_FOUND, "no event");
+}
+
 static void a_subtree_that_is_not_full_is_not_found(void **state)
 {
 	struct ledger_fixture *fixture = *state;
@@ -271,6 +291,7 @@ static const struct CMUnitTest tests[] = {
 	WITH_LEDGER(a_read_gives_the_stored_bytes_and_their_leaf),
 	WITH_LEDGER(a_replay_starts_where_it_is_told_and_stops_with_the_visitors_error),
 	WITH_LEDGER(proofs_are_made_from_the_log_across_stored_and_small_subtrees),
+	WITH_LEDGER(the_head_of_an_earlier_event_is_what_it_was_then),
 	WITH_LEDGER(a_subtree_that_is_not_full_is_not_found),
 	WITH_LEDGER(a_data_folder_has_one_ledger_at_a_time),
 	WITH_LEDGER(readers_see_only_whole_heads_while_the_writer_commits),

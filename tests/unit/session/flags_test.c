@@ -6,6 +6,7 @@
 #include "agent/flags.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
+#include "common/evidence/sign.h"
 #include "common/evidence/x509.h"
 #include "tests/support/test.h"
 
@@ -95,9 +96,38 @@ static void fleet_and_name_come_from_the_certificate(void **state)
 	agent_credentials_free(&credentials);
 }
 
+static void the_ledgers_key_is_taken_where_the_enrolment_gave_one(void **state)
+{
+	(void)state;
+	BERTH_AUTO_FREE char *folder = berth_test_folder();
+	BERTH_AUTO_FREE char *private_path = berth_path_join(folder, "ledger-key.pem");
+	BERTH_AUTO_FREE char *path = berth_path_join(folder, "ledger.pem");
+	BERTH_AUTO_FREE uint8_t *der = NULL;
+	size_t size;
+	struct agent_credentials credentials;
+	struct berth_error err;
+	enroll(folder, "agent");
+	assert_ok(agent_credentials_load(&credentials, folder, &err), err);
+	assert_int_equal(credentials.ledger_key_size, 0);
+	agent_credentials_free(&credentials);
+	struct berth_signing_key *key = berth_signing_key_open(private_path, &err);
+	assert_ok(key && berth_signing_key_public(key, &der, &size, &err), err);
+	berth_signing_key_free(key);
+	BERTH_AUTO_FREE char *pem = berth_public_key_pem(der, size, &err);
+	assert_ok(berth_file_write(path, pem, strlen(pem), 0644, &err), err);
+	assert_ok(agent_credentials_load(&credentials, folder, &err), err);
+	assert_int_equal(credentials.ledger_key_size, size);
+	assert_memory_equal(credentials.ledger_key, der, size);
+	agent_credentials_free(&credentials);
+	assert_ok(berth_file_write(path, "junk", 4, 0644, &err), err);
+	assert_fails(agent_credentials_load(&credentials, folder, &err), err, BERTH_ERROR_INVALID, "ledger.pem");
+	agent_credentials_free(&credentials);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(every_mistake_names_its_flag),
 	cmocka_unit_test(blobs_are_at_the_port_after_the_coordinators),
 	cmocka_unit_test(fleet_and_name_come_from_the_certificate),
+	cmocka_unit_test(the_ledgers_key_is_taken_where_the_enrolment_gave_one),
 };
 BERTH_TEST_MAIN(tests)
