@@ -12,7 +12,7 @@
 
 #define OUTGOING_MESSAGES_MAX 256
 #define OUTGOING_SIZE_MAX     (1024 * 1024) // of a batch that holds more than one message
-#define OUTGOING_WAIT_MS      2000
+#define OUTGOING_WAIT_MS      5000
 
 struct outgoing {
 	Berth__V1__AgentBatch batch;
