@@ -6,7 +6,6 @@
 #include "common/base/file.h"
 #include "common/base/mem.h"
 #include "common/codec/proto.h"
-#include "coordinator/budget/chain.h"
 #include "coordinator/cli/ledger_audit.h"
 #include "coordinator/cli/ledger_proof.h"
 #include "coordinator/cli/output.h"
@@ -42,14 +41,19 @@ int cli_ledger_show(struct cli *cli, struct berth_error *err)
 	return 0;
 }
 
-// "JOB/INDEX" of --trial, or the sequence.
+// One of "JOB/INDEX" of --trial, --lease (found later) and the sequence.
 static bool what_to_prove(const struct cli *cli, Berth__V1__ProveInclusionRequest *request,
 	Berth__V1__TrialPlace *place, char **job, struct berth_error *err)
 {
 	const char *trial = cli_args_text(&cli->args, CLI_FLAG_TRIAL);
 	const char *text = trial ? strrchr(trial, '/') : cli->args.positionals_count ? cli->args.positionals[0] : NULL;
-	if (!text || (trial && cli->args.positionals_count)) {
-		return berth_fail(err, BERTH_ERROR_INVALID, "name one event: its SEQUENCE, or --trial JOB/INDEX");
+	bool lease = cli_args_has(&cli->args, CLI_FLAG_LEASE);
+	if ((trial != NULL) + lease + cli->args.positionals_count != 1 || (!lease && !text)) {
+		return berth_fail(err, BERTH_ERROR_INVALID,
+			"name one event: its SEQUENCE, --trial JOB/INDEX, or --lease ID for the newest of a lease");
+	}
+	if (lease) {
+		return true;
 	}
 	char *end;
 	text += trial ? 1 : 0;
@@ -74,10 +78,12 @@ int cli_ledger_prove(struct cli *cli, struct berth_error *err)
 	BERTH_AUTO(cli_link_close) struct cli_link link = {0};
 	BERTH_AUTO(cli_key_free) struct cli_key key = {0};
 	BERTH_AUTO_FREE char *job = NULL;
+	const char *lease = cli_args_text(&cli->args, CLI_FLAG_LEASE);
 	Berth__V1__ProveInclusionRequest request = BERTH__V1__PROVE_INCLUSION_REQUEST__INIT;
 	Berth__V1__TrialPlace place = BERTH__V1__TRIAL_PLACE__INIT;
 	if (!what_to_prove(cli, &request, &place, &job, err) || !cli_trusted_key(cli, &key, err) ||
-		!cli_link_open(cli, CLI_LINK_BERTH, &link, err)) {
+		!cli_link_open(cli, CLI_LINK_BERTH, &link, err) ||
+		(lease && !cli_ledger_find_lease(&link, lease, &request.sequence, err))) {
 		return CLI_FAILED;
 	}
 	BERTH_AUTO(berth_proto_cleanup)
@@ -110,57 +116,5 @@ int cli_ledger_check(struct cli *cli, struct berth_error *err)
 	fprintf(cli->io->out, "event %llu (%s) is in the ledger of %s, of %llu events, signed by %s\n",
 		(unsigned long long)proof.sequence, proof.kind, proof.fleet, (unsigned long long)proof.size,
 		proof.key_id);
-	return 0;
-}
-
-// --- export ---
-struct export
-{
-	struct cli *cli;
-	struct berth_budget_chain chain;
-	uint64_t next; // sequence
-};
-
-static bool export_page(struct export *export, const Berth__V1__GetEventsResponse *page, struct berth_error *err)
-{
-	for (size_t i = 0; i < page->n_events; i++, export->next++) {
-		BERTH_AUTO(berth_buf_free) struct berth_buf lines = {0};
-		BERTH_AUTO(berth_proto_cleanup)
-		Berth__Store__V1__Event *event = berth_proto_unpack(&berth__store__v1__event__descriptor,
-			page->events[i].data, page->events[i].len, "a stored event", err);
-		if (!event || !berth_budget_chain_add(&export->chain, event, &lines, err)) {
-			return berth_error_wrap(err, "event %llu", (unsigned long long)export->next);
-		}
-		fwrite(lines.data, 1, lines.size, export->cli->io->out);
-	}
-	return true;
-}
-
-int cli_ledger_export(struct cli *cli, struct berth_error *err)
-{
-	BERTH_AUTO(cli_link_close) struct cli_link link = {0};
-	struct export export = {.cli = cli, .next = 1, .chain = {.budget = cli_args_text(&cli->args, CLI_FLAG_BUDGET)}};
-	if (!export.chain.budget) {
-		berth_fail(err, BERTH_ERROR_INVALID, "--budget NAME is missing: whose chain to write");
-		return CLI_FAILED;
-	}
-	if (!cli_link_open(cli, CLI_LINK_BERTH, &link, err)) {
-		return CLI_FAILED;
-	}
-	for (bool more = true; more;) {
-		Berth__V1__GetEventsRequest request = BERTH__V1__GET_EVENTS_REQUEST__INIT;
-		request.from = export.next;
-		BERTH_AUTO(berth_proto_cleanup)
-		Berth__V1__GetEventsResponse *page = cli_call(&link, CLI_LEDGER, "GetEvents", &request, err);
-		if (!page || !export_page(&export, page, err)) {
-			return CLI_FAILED;
-		}
-		more = page->n_events > 0;
-	}
-	if (export.chain.sequence == 0) {
-		berth_fail(err, BERTH_ERROR_NOT_FOUND, "no budget is named %s: `berth budget list` shows them",
-			export.chain.budget);
-		return CLI_FAILED;
-	}
 	return 0;
 }

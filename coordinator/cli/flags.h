@@ -90,6 +90,7 @@ enum cli_shape { CLI_SWITCH, CLI_ONE, CLI_MANY }; // takes no value, the last on
 	X(LEASE_JOB, "job", 0, CLI_ONE, "JOB", CLI_LEASES, "only this job's")                                          \
 	X(EVERY, "all", 0, CLI_SWITCH, 0, CLI_LEASES | CLI_RESERVATIONS, "those that have ended too")                  \
 	X(KEY, "key", 0, CLI_ONE, "PEM", CLI_HEADS, "the ledger's public key (default ledger.pem of the credentials)") \
+	X(LEASE, "lease", 0, CLI_ONE, "ID", CLI_PROVE, "the newest event of this lease")                               \
 	X(TRIAL, "trial", 0, CLI_ONE, "JOB/INDEX", CLI_PROVE, "the event with this trial's result")                    \
 	X(LIMIT, "limit", 0, CLI_ONE, "N", CLI_LIST, "show at most this many (default 100)")                           \
 	X(COORDINATOR, "coordinator", 0, CLI_ONE, "ADDRESS", CLI_LINK,                                                 \

@@ -17,5 +17,8 @@ bool cli_trusted_key(const struct cli *cli, struct cli_key *key, struct berth_er
 // The coordinator's head, checked; the caller frees it. CORRUPT when it is not signed with the key.
 Berth__V1__GetHeadResponse *cli_get_head(struct cli_link *link, const struct cli_key *key, struct berth_error *err);
 
+// ledger_events.c: the newest event of a lease, by its whole id.
+bool cli_ledger_find_lease(struct cli_link *link, const char *lease, uint64_t *sequence, struct berth_error *err);
+
 // The head that was kept last is in what the coordinator has now.
 int cli_ledger_audit_online(struct cli *cli, struct berth_error *err);

@@ -172,6 +172,18 @@ static void a_trials_proof_is_checked_here_and_by_a_reader_that_is_not_ours(void
 	assert_code(desk->shell, 0);
 	assert_has(desk->shell.out, "(trial_ended) is in the ledger of quay");
 	assert_int_equal(read_by_another(desk, key), 0);
+	SHELL(&desk->shell, "lease", "list", "--all", "--output", "plain");
+	BERTH_AUTO_FREE char *lease = berth_strndup(desk->shell.out, BERTH_ID_SIZE - 1);
+	SHELL(&desk->shell, "ledger", "prove", "--lease", lease);
+	assert_code(desk->shell, 0);
+	write_text(desk->proof, desk->shell.out);
+	SHELL(&desk->shell, "ledger", "check", desk->proof);
+	assert_code(desk->shell, 0);
+	assert_has(desk->shell.out, "(lease_moved) is in the ledger of quay");
+	SHELL(&desk->shell, "ledger", "prove", "--lease", "nothing");
+	assert_code(desk->shell, 3);
+	SHELL(&desk->shell, "ledger", "prove", "2", "--lease", lease);
+	assert_code(desk->shell, 2);
 	SHELL(&desk->shell, "ledger", "prove", "--trial", "nothing/0");
 	assert_code(desk->shell, 3);
 	SHELL(&desk->shell, "ledger", "prove", "1000000");
@@ -269,6 +281,34 @@ static void an_audit_follows_the_ledger_and_tells_one_that_was_cut(void **state)
 	quay_start(desk->quay);
 }
 
+#define POLICY                                                                                                         \
+	"{\"study_id\":\"s\",\"manifest_digest\":\"sha256:"                                                            \
+	"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\",\"hard_limit_nano_usd\":20000000000,"      \
+	"\"phase_limits_nano_usd\":{\"search\":12500000000},"                                                          \
+	"\"rates\":[{\"backend\":\"local\",\"role\":\"task_environment\",\"cpu_count\":1,\"memory_mb\":512,"           \
+	"\"nano_usd_per_second\":10}]}"
+
+static void a_budgets_chain_is_exported_from_its_opening(void **state)
+{
+	struct desk *desk = *state;
+	struct berth_error err;
+	BERTH_AUTO_FREE char *policy = berth_path_join(desk->quay->folder, "policy.json");
+	write_text(policy, POLICY);
+	SHELL(&desk->shell, "budget", "create", "tide", policy);
+	assert_code(desk->shell, 0);
+	SHELL(&desk->shell, "ledger", "export", "--budget", "tide");
+	assert_code(desk->shell, 0);
+	BERTH_AUTO(berth_json_cleanup)
+	berth_json *line = berth_json_parse(desk->shell.out, strlen(desk->shell.out), "the only line", &err);
+	assert_ok(line, err);
+	assert_int_equal(berth_json_get_integer(line, "sequence"), 1);
+	assert_string_equal(berth_json_get_string(berth_json_get(line, "action"), "kind"), "opened");
+	SHELL(&desk->shell, "ledger", "export", "--budget", "ebb");
+	assert_code(desk->shell, 3);
+	SHELL(&desk->shell, "ledger", "export");
+	assert_code(desk->shell, 2);
+}
+
 // An agent that saw other bytes before the last event is refused, although that event is the same.
 static void a_head_with_another_root_is_refused_by_the_coordinator(void **state)
 {
@@ -320,6 +360,7 @@ static const struct CMUnitTest tests[] = {
 	AT_DESK(a_trials_proof_is_checked_here_and_by_a_reader_that_is_not_ours),
 	AT_DESK(a_proof_that_was_touched_is_refused_by_both_readers),
 	AT_DESK(an_audit_follows_the_ledger_and_tells_one_that_was_cut),
+	AT_DESK(a_budgets_chain_is_exported_from_its_opening),
 	AT_DESK(a_head_with_another_root_is_refused_by_the_coordinator),
 };
 BERTH_TEST_MAIN(tests)
