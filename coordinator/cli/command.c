@@ -64,7 +64,7 @@ const struct cli_command CLI_COMMANDS[] = {
 	{"ledger", "audit", "[DATA]", 0, 1, CLI_LINK | CLI_HEADS | CLI_TABLE,
 		"check that the ledger continues what was seen of it",
 		"Keeps the newest head in $XDG_STATE_HOME/berth (default ~/.local/state/berth), and wants a proof "
-                "from\n"
+		"from\n"
 		"it to the coordinator's next. With DATA: as verify, and what is in it.",
 		cli_ledger_audit},
 	{"ledger", "export", "", 0, 0, CLI_LINK | CLI_EXPORT, "print a budget's chain of events",

@@ -138,7 +138,7 @@ static bool continues(
 	return is_proven(kept, head, response) ||
 	       berth_fail(err, BERTH_ERROR_CORRUPT,
 		       "the ledger of %llu events does not continue the one of %llu that was seen: it was edited or "
-	               "forked",
+		       "forked",
 		       (unsigned long long)head->sequence, (unsigned long long)kept->size);
 }
 

@@ -95,7 +95,7 @@ static bool export_event(void *context, const Berth__Store__V1__Event *event, st
 	if (!berth_budget_chain_add(&export->chain, event, &lines, err)) {
 		return false;
 	}
-	fwrite(lines.data, 1, lines.size, export->cli->io->out);
+	fputs(berth_buf_text(&lines), export->cli->io->out);
 	return true;
 }
 

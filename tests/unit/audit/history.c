@@ -31,6 +31,7 @@ struct history *history_new(void)
 	uint64_t next = test_live_and_retire(fleet, "north", session, BOOT_A, 1, history->lease);
 	test_report_done(fleet, "north", session, BOOT_A, next, test_key(history->paid_job, 0, 1),
 		BERTH__V1__OUTCOME__OUTCOME_SCORED, NULL);
+	test_beat(fleet, "north", session, NULL, 0);
 	BERTH_AUTO_FREE const char *running = test_submit(fleet, "running", 3, 1);
 	test_place(fleet);
 	history->count = (size_t)test_disk_last(fleet->disk);

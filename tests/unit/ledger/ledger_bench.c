@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ledger_bench commit FOLDER BATCH SECONDS | fill FOLDER EVENTS | open FOLDER
+// ledger_bench commit FOLDER BATCH SECONDS | fill FOLDER EVENTS | open FOLDER | greet FOLDER ROUNDS
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +11,7 @@
 
 #define EVENT_SIZE 256
 #define FILL_BATCH 1000
+#define NS_PER_US  1000.0
 
 static long resident_kib(void)
 {
@@ -60,10 +61,38 @@ static bool bench_commits(struct berth_ledger *ledger, uint64_t batch, int64_t s
 	return true;
 }
 
+// What a coordinator does of its ledger for one agent's Hello and Welcome, from an event that this agent saw.
+static bool greet(struct berth_ledger *ledger, struct berth_error *err)
+{
+	struct berth_ledger_head newest = berth_ledger_head(ledger), seen;
+	struct berth_digest proof[BERTH_MERKLE_LEVELS + 1];
+	size_t count;
+	uint64_t from;
+	berth_random(&from, sizeof from);
+	from = 1 + from % newest.sequence;
+	return berth_ledger_head_at(ledger, from, &seen, err) &&
+	       berth_merkle_consistency(from, newest.sequence, berth_ledger_node, ledger, proof, &count, err);
+}
+
+static bool bench_greetings(struct berth_ledger *ledger, uint64_t rounds, struct berth_error *err)
+{
+	int64_t start = berth_boot_ns();
+	for (uint64_t i = 0; i < rounds; i++) {
+		if (!greet(ledger, err)) {
+			return false;
+		}
+	}
+	printf("us_per_greeting=%.0f\n", (double)(berth_boot_ns() - start) / (double)rounds / NS_PER_US);
+	return true;
+}
+
 static bool run(struct berth_ledger *ledger, int argc, char **argv, struct berth_error *err)
 {
 	if (argc == 5 && strcmp(argv[1], "commit") == 0) {
 		return bench_commits(ledger, strtoull(argv[3], NULL, 10), strtoll(argv[4], NULL, 10), err);
+	}
+	if (argc == 4 && strcmp(argv[1], "greet") == 0) {
+		return bench_greetings(ledger, strtoull(argv[3], NULL, 10), err);
 	}
 	if (argc == 4 && strcmp(argv[1], "fill") == 0) {
 		uint64_t events = strtoull(argv[3], NULL, 10);
@@ -79,7 +108,8 @@ static bool run(struct berth_ledger *ledger, int argc, char **argv, struct berth
 int main(int argc, char **argv)
 {
 	if (argc < 3) {
-		fprintf(stderr, "usage: ledger_bench commit FOLDER BATCH SECONDS | fill FOLDER EVENTS | open FOLDER\n");
+		fprintf(stderr, "usage: ledger_bench commit FOLDER BATCH SECONDS | fill FOLDER EVENTS | open FOLDER | "
+				"greet FOLDER ROUNDS\n");
 		return 2;
 	}
 	const struct berth_ledger_options options = {.disk_free_min_bytes = 1};
