@@ -11,13 +11,13 @@
 #include "common/base/mem.h"
 #include "common/codec/proto.h"
 #include "common/codec/tar.h"
+#include "tests/unit/session/fake_blobs.h"
 
 #define FOLDER_MAX (64 * 1024) // that may come with a report
 
-#define WAIT_S      60
-#define GRACE_MS    50
-#define JOB         "0123456789abcdef0123456789abcdef"
-#define CHUNK_BYTES 4096
+#define WAIT_S   60
+#define GRACE_MS 50
+#define JOB      "0123456789abcdef0123456789abcdef"
 
 static void fault(struct fake *fake, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void fault(struct fake *fake, const char *format, ...)
@@ -203,20 +203,6 @@ static void on_move(struct fake *fake, const Berth__V1__LeaseMove *move)
 	lease->state = move->state;
 }
 
-static void keep_blob(struct fake *fake, const uint8_t digest[static 32], struct berth_buf *bytes)
-{
-	uint8_t *copy = berth_memdup(digest, 32);
-	Berth__V1__BlobRef ref = BERTH__V1__BLOB_REF__INIT;
-	ref.sha256 = (ProtobufCBinaryData){.data = copy, .len = 32};
-	if (!fake_blob(fake, &ref)) {
-		struct fake_blob *blob = &fake->blobs[fake->blobs_count++];
-		memcpy(blob->digest, digest, 32);
-		blob->bytes = *bytes;
-		memset(bytes, 0, sizeof *bytes);
-	}
-	free(copy);
-}
-
 // A small folder comes with its report.
 static void keep_folder(struct fake *fake, const Berth__V1__TrialDone *done)
 {
@@ -229,7 +215,7 @@ static void keep_folder(struct fake *fake, const Berth__V1__TrialDone *done)
 	}
 	struct berth_buf bytes = {0};
 	berth_buf_add(&bytes, done->folder.data, done->folder.len);
-	keep_blob(fake, digest.bytes, &bytes);
+	fake_keep_blob(fake, digest.bytes, &bytes);
 	berth_buf_free(&bytes);
 }
 
@@ -342,130 +328,6 @@ static void session_ended(struct berth_rpc_call *call, bool cancelled, void *con
 	pthread_mutex_unlock(&fake->lock);
 }
 
-// --- blobs ---
-struct putting {
-	uint8_t digest[32];
-	struct berth_buf bytes;
-};
-
-struct fake_blob *fake_blob(struct fake *fake, const Berth__V1__BlobRef *ref)
-{
-	for (size_t i = 0; i < fake->blobs_count; i++) {
-		if (ref->sha256.len == 32 && memcmp(fake->blobs[i].digest, ref->sha256.data, 32) == 0) {
-			return &fake->blobs[i];
-		}
-	}
-	return NULL;
-}
-
-static bool is_refusing(struct fake *fake, struct berth_rpc_call *call)
-{
-	pthread_mutex_lock(&fake->lock);
-	bool refusing = fake->refuse_blobs;
-	pthread_mutex_unlock(&fake->lock);
-	if (refusing) {
-		struct berth_error err;
-		berth_fail(&err, BERTH_ERROR_UNAVAILABLE, "the blob store is away");
-		berth_rpc_finish(call, &err);
-	}
-	return refusing;
-}
-
-static void put_begin(struct berth_rpc_call *call, void *context)
-{
-	if (!is_refusing(context, call)) {
-		berth_rpc_call_set_data(call, berth_alloc(sizeof(struct putting)));
-		berth_rpc_read_next(call);
-	}
-}
-
-static void put_message(struct berth_rpc_call *call, const ProtobufCMessage *base, void *context)
-{
-	(void)context;
-	struct putting *putting = berth_rpc_call_data(call);
-	const Berth__V1__PutBlobRequest *request = (const Berth__V1__PutBlobRequest *)base;
-	if (request->blob && request->blob->sha256.len == 32) {
-		memcpy(putting->digest, request->blob->sha256.data, 32);
-	}
-	berth_buf_add(&putting->bytes, request->chunk.data, request->chunk.len);
-	berth_rpc_read_next(call);
-}
-
-static void put_half_closed(struct berth_rpc_call *call, void *context)
-{
-	struct fake *fake = context;
-	struct putting *putting = berth_rpc_call_data(call);
-	struct berth_digest digest = berth_sha256(putting->bytes.data, putting->bytes.size);
-	if (memcmp(digest.bytes, putting->digest, 32) != 0) {
-		struct berth_error err;
-		berth_fail(&err, BERTH_ERROR_INVALID, "these bytes have another digest");
-		berth_rpc_finish(call, &err);
-		return;
-	}
-	pthread_mutex_lock(&fake->lock);
-	fake->puts++;
-	keep_blob(fake, putting->digest, &putting->bytes);
-	pthread_mutex_unlock(&fake->lock);
-	Berth__V1__PutBlobResponse response = BERTH__V1__PUT_BLOB_RESPONSE__INIT;
-	berth_rpc_send(call, &response.base, NULL);
-	berth_rpc_finish(call, NULL);
-}
-
-static void put_ended(struct berth_rpc_call *call, bool cancelled, void *context)
-{
-	(void)cancelled;
-	(void)context;
-	struct putting *putting = berth_rpc_call_data(call);
-	if (putting) {
-		berth_buf_free(&putting->bytes);
-		free(putting);
-	}
-}
-
-static void send_blob(struct fake *fake, struct berth_rpc_call *call, const struct fake_blob *blob, size_t at)
-{
-	size_t end = blob->bytes.size;
-	if (fake->cut_get_after && end > at + fake->cut_get_after) {
-		end = at + fake->cut_get_after;
-	}
-	while (at < end) {
-		size_t size = end - at < CHUNK_BYTES ? end - at : CHUNK_BYTES;
-		BERTH_AUTO_FREE uint8_t *chunk = berth_memdup(blob->bytes.data + at, size);
-		chunk[0] ^= fake->corrupt_gets;
-		Berth__V1__GetBlobResponse response = BERTH__V1__GET_BLOB_RESPONSE__INIT;
-		response.chunk = (ProtobufCBinaryData){.data = chunk, .len = size};
-		berth_rpc_send(call, &response.base, NULL);
-		at += size;
-	}
-	struct berth_error err;
-	berth_fail(&err, BERTH_ERROR_UNAVAILABLE, "the connection was cut");
-	berth_rpc_finish(call, end < blob->bytes.size ? &err : NULL);
-}
-
-static void get_message(struct berth_rpc_call *call, const ProtobufCMessage *base, void *context)
-{
-	struct fake *fake = context;
-	const Berth__V1__GetBlobRequest *request = (const Berth__V1__GetBlobRequest *)base;
-	if (is_refusing(fake, call)) {
-		return;
-	}
-	pthread_mutex_lock(&fake->lock);
-	fake->gets++;
-	if ((uint64_t)request->offset > fake->gets_from) {
-		fake->gets_from = (uint64_t)request->offset;
-	}
-	struct fake_blob *blob = fake_blob(fake, request->blob);
-	if (blob) {
-		send_blob(fake, call, blob, (size_t)request->offset);
-	}
-	pthread_mutex_unlock(&fake->lock);
-	if (!blob) {
-		struct berth_error err;
-		berth_fail(&err, BERTH_ERROR_NOT_FOUND, "no such blob");
-		berth_rpc_finish(call, &err);
-	}
-}
-
 // --- life ---
 void fake_start(struct fake *fake)
 {
@@ -475,23 +337,14 @@ void fake_start(struct fake *fake)
 		.message = session_message,
 		.half_closed = session_half_closed,
 		.ended = session_ended}};
-	static const struct berth_rpc_handler blobs[] = {
-		{.method = "PutBlob",
-			.roles = BERTH_ROLE_ANYONE,
-			.begin = put_begin,
-			.message = put_message,
-			.half_closed = put_half_closed,
-			.ended = put_ended},
-		{.method = "GetBlob", .roles = BERTH_ROLE_ANYONE, .message = get_message},
-	};
 	struct berth_rpc_service services[] = {
 		{.descriptor = &berth__v1__fleet_service__descriptor,
 			.handlers = fleet,
 			.handlers_count = BERTH_COUNT(fleet),
 			.context = fake},
 		{.descriptor = &berth__v1__blob_service__descriptor,
-			.handlers = blobs,
-			.handlers_count = BERTH_COUNT(blobs),
+			.handlers = FAKE_BLOB_HANDLERS,
+			.handlers_count = FAKE_BLOB_HANDLERS_COUNT,
 			.context = fake},
 	};
 	BERTH_AUTO_FREE char *address = berth_format("127.0.0.1:%d", fake->port);
@@ -528,7 +381,7 @@ static void add_bundle(struct fake *fake)
 	berth__v1__blob_ref__init(&fake->bundle);
 	berth_proto_set_bytes(&fake->bundle.sha256, digest.bytes, sizeof digest.bytes);
 	fake->bundle.size = (int64_t)tar.size;
-	keep_blob(fake, digest.bytes, &tar);
+	fake_keep_blob(fake, digest.bytes, &tar);
 }
 
 void fake_open(struct fake *fake)

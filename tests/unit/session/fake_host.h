@@ -17,7 +17,7 @@ struct fake_host {
 	atomic_bool hold_runs;    // runs wait, until cancelled or let go
 	atomic_bool kill_fails;
 	atomic_int proof_ms; // how long a kill takes to be proven
-	int64_t run_ms_max; // each run takes a random time up to this
+	int64_t run_ms_max;  // each run takes a random time up to this
 	uint32_t slots;
 	// What happened.
 	atomic_uint opens, kills, runs, running;
