@@ -149,14 +149,19 @@ static void mint_ids(char (*ids)[BERTH_ID_SIZE])
 	}
 }
 
+static void look_at_disk(struct berth_engine *engine)
+{
+	struct berth_error err;
+	engine->disk_low = !berth_ledger_disk_ok(engine->options.ledger, &err);
+	snprintf(engine->disk_message, sizeof engine->disk_message, "%s", engine->disk_low ? err.message : "");
+}
+
 static void decide_own(struct berth_engine *engine)
 {
 	int64_t boot_ns = berth_boot_ns();
 	if (boot_ns >= next_tick_ns(engine)) {
 		engine->ticked_ns = boot_ns;
-		struct berth_error err;
-		engine->disk_low = !berth_ledger_disk_ok(engine->options.ledger, &err);
-		snprintf(engine->disk_message, sizeof engine->disk_message, "%s", engine->disk_low ? err.message : "");
+		look_at_disk(engine);
 		struct berth_command tick = {.kind = BERTH_COMMAND_TICK};
 		decide(engine, NULL, &tick);
 	}
@@ -219,6 +224,9 @@ static void run_batch(struct berth_engine *engine, struct berth_engine_request *
 {
 	struct berth_error err;
 	struct berth_engine_request *request, *next;
+	if (engine->disk_low) { // nobody is refused for what was freed since the last tick
+		look_at_disk(engine);
+	}
 	LL_FOREACH_SAFE(requests, request, next)
 	{
 		request->command.actor = request->actor;
