@@ -112,7 +112,7 @@ bool berth_read_reservations(struct berth_daemon *daemon, const char *budget, co
 // Why the evidence of a result does not hold, NULL when it does. The text is a literal.
 const char *berth_evidence_fault(
 	const uint8_t *key_der, size_t key_size, const char *agent, const Berth__V1__TrialDone *done);
-// The same of a folder that came with its result; *digest is that of its bytes.
+// The same of a folder that came with its result; *digest is that of its bytes when there is none.
 const char *berth_folder_fault(const Berth__V1__TrialDone *done, struct berth_digest *digest);
 // The number under "reward" of a rewards object, 0 without one.
 double berth_reward_number(const char *rewards_json);

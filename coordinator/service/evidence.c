@@ -128,10 +128,10 @@ const char *berth_evidence_fault(
 const char *berth_folder_fault(const Berth__V1__TrialDone *done, struct berth_digest *digest)
 {
 	const Berth__V1__BlobRef *named = done->result->folder;
-	*digest = berth_sha256(done->folder.data, done->folder.len);
 	if (done->folder.len > BERTH_REPORT_FOLDER_MAX) {
 		return "the folder is too large to come with the result";
 	}
+	*digest = berth_sha256(done->folder.data, done->folder.len);
 	bool same = named && (size_t)named->size == done->folder.len && named->sha256.len == BERTH_DIGEST_SIZE &&
 	            memcmp(named->sha256.data, digest->bytes, BERTH_DIGEST_SIZE) == 0;
 	return same ? NULL : "the folder is not the one that the result names";
