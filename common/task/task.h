@@ -13,7 +13,7 @@
 #include "common/base/error.h"
 #include "common/codec/json.h"
 
-#define BERTH_TASK_FILE_SIZE_MAX   (1024 * 1024)	// task.toml, instruction.md
+#define BERTH_TASK_FILE_SIZE_MAX   (1024 * 1024)        // task.toml, instruction.md
 #define BERTH_TASK_FOLDER_SIZE_MAX (1024 * 1024 * 1024) // default limit of a bundle; a flag of the CLI lowers it
 
 // An ordered list of name and value, as written in an env table (templates unresolved).
@@ -28,6 +28,7 @@ void berth_env_merge(struct berth_env *env, const struct berth_env *over); // `o
 void berth_env_free(struct berth_env *env);
 
 enum berth_network_mode { BERTH_NETWORK_UNSET, BERTH_NETWORK_PUBLIC, BERTH_NETWORK_NONE, BERTH_NETWORK_ALLOWLIST };
+const char *berth_network_mode_name(enum berth_network_mode mode); // as Harbor spells it; UNSET is "public"
 
 struct berth_strings {
 	char **items;
@@ -70,11 +71,11 @@ struct berth_task_mcp_server {
 struct berth_task_environment {
 	double build_timeout_sec;
 	char *docker_image; // NULL: build environment/Dockerfile
-	char *os;	    // "linux" or "windows"
-	int64_t cpus;	    // -1: not declared
+	char *os;           // "linux" or "windows"
+	int64_t cpus;       // -1: not declared
 	int64_t memory_mb;  // -1
 	int64_t storage_mb; // -1
-	int64_t gpus;	    // -1
+	int64_t gpus;       // -1
 	struct berth_strings gpu_types;
 	bool has_tpu;
 	struct berth_task_network network;
@@ -88,7 +89,7 @@ struct berth_task_environment {
 
 struct berth_task_agent {
 	double timeout_sec; // 0: none declared, no timeout
-	char *user;	    // NULL: the image's user
+	char *user;         // NULL: the image's user
 	struct berth_task_network network;
 };
 
@@ -117,19 +118,19 @@ struct berth_task_step {
 	struct berth_task_agent agent;
 	struct berth_task_verifier verifier;
 	bool has_min_reward;
-	double min_reward;	 // for the key "reward", when min_rewards is NULL
+	double min_reward;       // for the key "reward", when min_rewards is NULL
 	berth_json *min_rewards; // object of numbers, or NULL
 	struct berth_task_healthcheck healthcheck;
 	struct berth_task_artifacts artifacts;
 };
 
 struct berth_task {
-	char *folder;			      // absolute
-	char *name;			      // [task].name, or the folder's base name
-	char *short_name;		      // the part after "/": environment_name
-	char *base_name;		      // the folder's
+	char *folder;                         // absolute
+	char *name;                           // [task].name, or the folder's base name
+	char *short_name;                     // the part after "/": environment_name
+	char *base_name;                      // the folder's
 	char *version, *description, *source; // NULL when absent
-	char *reward_strategy;		      // "mean" or "final"
+	char *reward_strategy;                // "mean" or "final"
 	struct berth_task_agent agent;
 	struct berth_task_verifier verifier;
 	struct berth_task_environment environment;
@@ -158,7 +159,7 @@ char *berth_instruction_strip(const char *text);
 
 // The three hashes of Harbor and, as ours, the key of a built image (context bytes with modes and links).
 struct berth_task_hashes {
-	struct berth_digest checksum;	 // result.json task_checksum: dirhash of the whole folder, links followed
+	struct berth_digest checksum;    // result.json task_checksum: dirhash of the whole folder, links followed
 	struct berth_digest lock_digest; // lock.json task.digest
 	char environment_id[33];
 };
@@ -171,7 +172,7 @@ bool berth_size_mb(const char *text, int64_t *mb, struct berth_error *err);
 
 // A value that is exactly one ${NAME} or ${NAME:-default}. Literal text otherwise.
 struct berth_template {
-	char *variable;	     // NULL: the value is literal
+	char *variable;      // NULL: the value is literal
 	char *default_value; // NULL: none, the variable must be set
 };
 struct berth_template berth_template_parse(const char *value);

@@ -12,6 +12,11 @@
 
 const char *const berth_task_network_modes[] = {"public", "no-network", "allowlist", NULL};
 
+const char *berth_network_mode_name(enum berth_network_mode mode)
+{
+	return berth_task_network_modes[mode == BERTH_NETWORK_UNSET ? 0 : mode - BERTH_NETWORK_PUBLIC];
+}
+
 static bool is_label(const char *text, size_t length)
 {
 	if (length == 0 || length > LABEL_LENGTH_MAX || text[0] == '-' || text[length - 1] == '-') {

@@ -179,20 +179,6 @@ static uint32_t declared(int64_t value)
 	return value < 0 ? 0 : (uint32_t)value;
 }
 
-static const char *network_mode(enum berth_network_mode mode)
-{
-	switch (mode) {
-	case BERTH_NETWORK_NONE:
-		return "no-network";
-	case BERTH_NETWORK_ALLOWLIST:
-		return "allowlist";
-	case BERTH_NETWORK_UNSET:
-	case BERTH_NETWORK_PUBLIC:
-		break;
-	}
-	return "public";
-}
-
 // For tasks in steps the sum of theirs: what placement and leases must reckon with. 0: a step has none.
 static void set_timeouts(Berth__V1__Task *task, const struct berth_task *given)
 {
@@ -231,7 +217,7 @@ bool cli_spec_add_task(Berth__V1__JobSpec *spec, const struct berth_job_task *gi
 	berth_proto_set_string(&made->lock_digest, digest);
 	berth_proto_set_string(&made->environment_id, hashes.environment_id);
 	berth_proto_set_string(&made->environment_name, task->short_name);
-	berth_proto_set_string(&made->network_mode, network_mode(task->environment.network.mode));
+	berth_proto_set_string(&made->network_mode, berth_network_mode_name(task->environment.network.mode));
 	made->cpus = declared(task->environment.cpus);
 	made->memory_mb = declared(task->environment.memory_mb);
 	made->storage_mb = declared(task->environment.storage_mb);

@@ -114,6 +114,20 @@ static void every_key_arrives_in_the_struct(void **state)
 	berth_task_free(task);
 }
 
+static void x2_a_network_mode_has_one_spelling(void **state)
+{
+	(void)state;
+	static const char *const modes[] = {"public", "no-network", "allowlist"};
+	for (size_t i = 0; i < BERTH_COUNT(modes); i++) {
+		BERTH_AUTO_FREE char *text = berth_format("[environment]\nnetwork_mode = \"%s\"\n", modes[i]);
+		struct berth_task *task = load(text);
+		assert_string_equal(berth_network_mode_name(task->environment.network.mode), modes[i]);
+		berth_task_free(task);
+	}
+	assert_string_equal(berth_network_mode_name(BERTH_NETWORK_UNSET), "public");
+	assert_refused("[environment]\nnetwork_mode = \"no_network\"\n", "no-network");
+}
+
 static void old_dialects_are_read(void **state)
 {
 	(void)state;
@@ -278,6 +292,7 @@ static void an_instruction_that_is_no_utf8_is_refused(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(an_empty_task_has_harbors_defaults),
 	cmocka_unit_test(every_key_arrives_in_the_struct),
+	cmocka_unit_test(x2_a_network_mode_has_one_spelling),
 	cmocka_unit_test(old_dialects_are_read),
 	cmocka_unit_test(unknown_keys_are_warned_of_with_file_line_and_the_nearest_key),
 	cmocka_unit_test(wrong_values_name_file_line_key_and_fix),
