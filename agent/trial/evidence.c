@@ -8,8 +8,6 @@
 #include "common/base/mem.h"
 #include "common/codec/proto.h"
 
-#define STATEMENT_VERSION 1
-
 static bool add_attestation(struct trial *trial, Berth__V1__Evidence *evidence, struct berth_error *err)
 {
 	if (!trial->attestation) {
@@ -95,7 +93,7 @@ static berth_json *statement_json(const struct trial *trial, const Berth__V1__Ev
 	const Berth__V1__JobSpec *spec = trial->spec;
 	const char *checksum = spec->n_tasks > 0 ? spec->tasks[0]->checksum : NULL;
 	berth_json *json = berth_json_object();
-	berth_json_set(json, "version", berth_json_integer(STATEMENT_VERSION));
+	berth_json_set(json, "version", berth_json_integer(BERTH_STATEMENT_VERSION));
 	berth_json_set(json, "fleet", berth_json_string(trial->host->fleet));
 	berth_json_set(json, "agent", berth_json_string(trial->host->agent));
 	berth_json_set(json, "trial", trial_json(trial));

@@ -7,7 +7,6 @@
 #include "common/evidence/sign.h"
 #include "coordinator/service/daemon.h"
 
-#define STATEMENT_VERSION    1
 #define STATEMENT_SIZE_MAX   (1024 * 1024)
 #define ATTESTATION_SIZE_MAX (64 * 1024)
 
@@ -110,7 +109,7 @@ const char *berth_evidence_fault(
 	BERTH_AUTO(berth_json_cleanup)
 	berth_json *statement = berth_json_parse(evidence->statement, size, "statement", NULL);
 	if (!berth_json_is(statement, BERTH_JSON_OBJECT) ||
-		berth_json_get_integer(statement, "version") != STATEMENT_VERSION) {
+		berth_json_get_integer(statement, "version") != BERTH_STATEMENT_VERSION) {
 		return "the statement is of no known version";
 	}
 	if (!is_trial(statement, done->trial) || !is_text(statement, "agent", agent)) {

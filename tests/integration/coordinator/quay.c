@@ -402,9 +402,10 @@ void quay_finish(struct agent *agent, const Berth__V1__Assignment *assignment, e
 	BERTH_AUTO_FREE char *statement = berth_format("{\"agent\":\"north\",\"attestations\":[\"%s\"],\"outcome\":"
 						       "\"OUTCOME_SCORED\",\"receipts\":[{\"lease_id\":\"%s\"}],"
 						       "\"rewards\":{\"reward\":%s},\"trial\":{\"generation\":%u,"
-						       "\"index\":%u,\"job_id\":\"%s\"},\"version\":1}",
+						       "\"index\":%u,\"job_id\":\"%s\"},\"version\":%d}",
 		digest_text, lease->lease_id, honesty == QUAY_LIES ? "0.25" : "0.5", assignment->trial->generation,
-		assignment->trial->index, assignment->trial->job_id);
+		assignment->trial->index, assignment->trial->job_id,
+		BERTH_STATEMENT_VERSION + (honesty == QUAY_OTHER_VERSION));
 	uint8_t signature[BERTH_SIGNATURE_SIZE];
 	assert_ok(berth_sign(
 			  agent->fixture->signing, BERTH_STATEMENT_TYPE, statement, strlen(statement), signature, &err),

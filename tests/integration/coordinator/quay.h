@@ -78,6 +78,6 @@ Berth__V1__CoordinatorMessage *quay_receive(struct agent *agent, Berth__V1__Coor
 void quay_move(struct agent *agent, const char *lease, Berth__V1__LeaseState to, Berth__V1__DeathProof proof);
 // Runs an assignment to its scored end, with a folder in the report. QUAY_LIES signs another reward than it reports;
 // QUAY_OTHER_FOLDER sends other bytes than those that it names.
-enum quay_honesty { QUAY_HONEST, QUAY_LIES, QUAY_OTHER_FOLDER };
+enum quay_honesty { QUAY_HONEST, QUAY_LIES, QUAY_OTHER_FOLDER, QUAY_OTHER_VERSION };
 #define QUAY_FOLDER "the tar of a trial's folder"
 void quay_finish(struct agent *agent, const Berth__V1__Assignment *assignment, enum quay_honesty honesty);

@@ -283,6 +283,12 @@ static void a_result_that_says_more_than_was_signed_is_run_again(void **state)
 	assert_run_again(*state, QUAY_LIES);
 }
 
+// Writer and reader share the number; one that is not shared is refused for its trial alone, which runs again.
+static void x1_a_statement_of_another_version_is_run_again(void **state)
+{
+	assert_run_again(*state, QUAY_OTHER_VERSION);
+}
+
 static void a_result_that_comes_with_another_folder_is_run_again(void **state)
 {
 	assert_run_again(*state, QUAY_OTHER_FOLDER);
@@ -322,6 +328,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(only_the_right_role_and_the_newest_certificate_are_served),
 	TEST(an_agent_scores_a_job_and_a_restart_changes_nothing),
 	TEST(a_result_that_says_more_than_was_signed_is_run_again),
+	TEST(x1_a_statement_of_another_version_is_run_again),
 	TEST(a_result_that_comes_with_another_folder_is_run_again),
 	TEST(a_cancel_reaches_the_agent_and_the_watcher),
 };
