@@ -163,8 +163,13 @@ bool berth_docker_container_inspect(struct berth_docker *docker, const char *id,
 	container->pid = berth_json_get_integer(state, "Pid");
 	container->exit_code = (int)berth_json_get_integer(state, "ExitCode");
 	container->oom_killed = berth_json_get_bool(state, "OOMKilled");
-	container->network_mode = docker_string(berth_json_get(reply.json, "HostConfig"), "NetworkMode");
-	container->workdir = docker_string(berth_json_get(reply.json, "Config"), "WorkingDir");
+	const berth_json *host = berth_json_get(reply.json, "HostConfig"),
+			 *config = berth_json_get(reply.json, "Config");
+	container->network_mode = docker_string(host, "NetworkMode");
+	container->nano_cpus = berth_json_get_integer(host, "NanoCpus");
+	container->memory_bytes = berth_json_get_integer(host, "Memory");
+	container->workdir = docker_string(config, "WorkingDir");
+	container->user = docker_string(config, "User");
 	return true;
 }
 
@@ -177,6 +182,7 @@ void berth_docker_container_free(struct berth_docker_container *container)
 	free(container->health);
 	free(container->network_mode);
 	free(container->workdir);
+	free(container->user);
 	*container = (struct berth_docker_container){0};
 }
 

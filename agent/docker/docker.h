@@ -110,6 +110,8 @@ struct berth_docker_container {
 	bool oom_killed;
 	char *network_mode;
 	char *workdir;
+	char *user;                      // "": root
+	int64_t nano_cpus, memory_bytes; // 0: no limit
 };
 bool berth_docker_container_inspect(struct berth_docker *docker, const char *id,
 	struct berth_docker_container *container, struct berth_until until, struct berth_error *err);

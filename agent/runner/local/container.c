@@ -50,7 +50,8 @@ static void free_lines(char ***lines)
 }
 
 // What an answer of the daemon means. A name in use is a container of this very lease: it must be ended, so it is no
-// refusal. Everything that is not a clear refusal may have had an effect.
+// refusal. Everything that is not a clear refusal may have had an effect: so may one that is EXHAUSTED, since that is
+// read from the daemon's words and not from its status.
 static enum berth_create_outcome outcome_of(bool sent, enum berth_error_code code)
 {
 	if (!sent) {
@@ -60,7 +61,6 @@ static enum berth_create_outcome outcome_of(bool sent, enum berth_error_code cod
 	case BERTH_ERROR_INVALID:
 	case BERTH_ERROR_NOT_FOUND:
 	case BERTH_ERROR_DENIED:
-	case BERTH_ERROR_EXHAUSTED:
 		return BERTH_CREATE_REJECTED;
 	default:
 		return BERTH_CREATE_AMBIGUOUS;
@@ -146,8 +146,6 @@ static bool wait_until_it_runs(struct local *local, const char *id, struct berth
 static struct berth_environment *environment_new(struct local *local, const struct berth_environment_plan *plan,
 	const char *id, const struct berth_docker_container *container)
 {
-	BERTH_AUTO(local_lease_free) struct local_lease lease;
-	local_lease_get(local, plan->lease_id, &lease);
 	const char *declared = plan->environment->workdir;
 	const char *own = container->workdir && *container->workdir ? container->workdir : "/";
 	struct berth_environment *environment = berth_alloc(sizeof *environment);
@@ -157,10 +155,10 @@ static struct berth_environment *environment_new(struct local *local, const stru
 		.workdir = berth_strdup(declared ? declared : own),
 		.exec_workdir = berth_strdup(declared),
 		.image_id = berth_strdup(container->image_id),
-		.image_user = berth_strdup(lease.image_user ? lease.image_user : ""),
+		.user = berth_strdup(container->user),
 		.network_mode = berth_strdup(container->network_mode),
-		.cpus = plan->cpus,
-		.memory_mb = plan->memory_mb,
+		.cpus = container->nano_cpus / 1000000000,
+		.memory_mb = container->memory_bytes / (1024 * 1024),
 		.role = plan->role,
 	};
 	return environment;
@@ -210,7 +208,7 @@ void local_close(struct berth_environment *environment)
 	free(environment->workdir);
 	free(environment->exec_workdir);
 	free(environment->image_id);
-	free(environment->image_user);
+	free(environment->user);
 	free(environment->network_mode);
 	free(environment);
 }
@@ -248,6 +246,7 @@ berth_json *local_attest(struct berth_environment *environment, struct berth_unt
 	const struct local *local = environment->local;
 	bool sealed = strcmp(environment->network_mode, "none") == 0;
 	bool own_bridge = strcmp(environment->network_mode, local->network) == 0;
+	enum berth_network_mode mode = sealed ? BERTH_NETWORK_NONE : BERTH_NETWORK_PUBLIC;
 	berth_json *json = berth_json_object();
 	berth_json_set(json, "schema_version", berth_json_integer(1));
 	berth_json_set(json, "backend", berth_json_string("local"));
@@ -255,10 +254,8 @@ berth_json *local_attest(struct berth_environment *environment, struct berth_unt
 	berth_json_set(json, "image_id", berth_json_string(environment->image_id));
 	berth_json_set(json, "platform", berth_json_string(local->platform));
 	berth_json_set(json, "network_mode",
-		berth_json_string(sealed       ? "no-network"
-				  : own_bridge ? "public"
-					       : environment->network_mode));
-	berth_json_set(json, "user", berth_json_string(*environment->image_user ? environment->image_user : "root"));
+		berth_json_string(sealed || own_bridge ? berth_network_mode_name(mode) : environment->network_mode));
+	berth_json_set(json, "user", berth_json_string(*environment->user ? environment->user : "root"));
 	berth_json_set(json, "cpus", environment->cpus > 0 ? berth_json_integer(environment->cpus) : berth_json_null());
 	berth_json_set(json, "memory_mb",
 		environment->memory_mb > 0 ? berth_json_integer(environment->memory_mb) : berth_json_null());

@@ -53,7 +53,7 @@ static bool keep_image(struct local *local, const struct berth_environment_plan 
 	if (!check_image(local, reference, image, err)) {
 		return false;
 	}
-	local_lease_put(local, plan->lease_id, image);
+	local_lease_put(local, plan->lease_id, image->id);
 	return true;
 }
 

@@ -13,8 +13,7 @@
 // What is known of a lease between prepare and kill.
 struct local_lease {
 	char *lease_id;
-	char *image_id, *image_user, *image_workdir;
-	bool has_healthcheck;
+	char *image_id;
 	bool answered; // its one create was answered: nothing can appear any more
 	struct local_lease *next;
 };
@@ -46,8 +45,8 @@ struct berth_environment {
 	char *id;           // container
 	char *workdir;      // declared, else the container's
 	char *exec_workdir; // declared, or NULL
-	char *image_id, *image_user, *network_mode;
-	int64_t cpus, memory_mb;
+	char *image_id, *user, *network_mode;
+	int64_t cpus, memory_mb; // 0: no limit
 	Berth__V1__LeaseRole role;
 };
 
@@ -61,7 +60,7 @@ bool local_uploads_context(const struct berth_environment_plan *plan);
 // --- leases.c ---
 // A copy of the lease's entry; false when it has none.
 bool local_lease_get(struct local *local, const char *lease_id, struct local_lease *copy);
-void local_lease_put(struct local *local, const char *lease_id, const struct berth_docker_image *image);
+void local_lease_put(struct local *local, const char *lease_id, const char *image_id);
 void local_lease_answered(struct local *local, const char *lease_id);
 void local_lease_forget(struct local *local, const char *lease_id);
 void local_lease_free(struct local_lease *lease);

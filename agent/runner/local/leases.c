@@ -13,8 +13,6 @@ void local_lease_free(struct local_lease *lease)
 {
 	free(lease->lease_id);
 	free(lease->image_id);
-	free(lease->image_user);
-	free(lease->image_workdir);
 	*lease = (struct local_lease){0};
 }
 
@@ -44,9 +42,6 @@ bool local_lease_get(struct local *local, const char *lease_id, struct local_lea
 		*copy = (struct local_lease){
 			.lease_id = berth_strdup(lease->lease_id),
 			.image_id = berth_strdup(lease->image_id),
-			.image_user = berth_strdup(lease->image_user),
-			.image_workdir = berth_strdup(lease->image_workdir),
-			.has_healthcheck = lease->has_healthcheck,
 			.answered = lease->answered,
 		};
 	}
@@ -54,15 +49,12 @@ bool local_lease_get(struct local *local, const char *lease_id, struct local_lea
 	return lease != NULL;
 }
 
-void local_lease_put(struct local *local, const char *lease_id, const struct berth_docker_image *image)
+void local_lease_put(struct local *local, const char *lease_id, const char *image_id)
 {
 	struct local_lease *lease = berth_alloc(sizeof *lease);
 	*lease = (struct local_lease){
 		.lease_id = berth_strdup(lease_id),
-		.image_id = berth_strdup(image->id),
-		.image_user = berth_strdup(image->user),
-		.image_workdir = berth_strdup(image->workdir),
-		.has_healthcheck = image->has_healthcheck,
+		.image_id = berth_strdup(image_id),
 	};
 	pthread_mutex_lock(&local->lock);
 	struct local_lease **place = find(local, lease_id);
