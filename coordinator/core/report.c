@@ -54,8 +54,9 @@ static void report_lease(const struct decision *decision, const Berth__V1__Lease
 		skip(decision, "the lease belongs to another agent");
 		return;
 	}
-	if (!lease_may_move(lease->record->state, move->state, move->proof)) {
-		skip(decision, "the lease may not move so");
+	const char *fault = lease_move_fault(lease->record, move, decision->now.wall_ns);
+	if (fault) {
+		skip(decision, fault);
 		return;
 	}
 	move_lease(decision, lease, move);

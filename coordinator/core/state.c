@@ -254,6 +254,34 @@ bool lease_may_move(Berth__V1__LeaseState from, Berth__V1__LeaseState to, Berth_
 	return proof < BERTH_COUNT(proof_from) && (proof_from[proof] & 1u << from);
 }
 
+#define PROVIDER_SKEW_NS (30 * BERTH_NS_PER_S)
+
+// When a provider has ended what the lease stands for, by its own bound and whatever its clock says; 0: never. What was
+// observed of the resource goes before what its create asked for.
+static int64_t gone_by_ns(const Berth__V1__Lease *lease)
+{
+	int64_t end_ns = lease->expected_end_at_ns;
+	if (!end_ns) {
+		return lease->provider_expiry_at_ns;
+	}
+	return end_ns > INT64_MAX - PROVIDER_SKEW_NS ? INT64_MAX : end_ns + PROVIDER_SKEW_NS;
+}
+
+const char *lease_move_fault(const Berth__V1__Lease *lease, const Berth__V1__LeaseMove *move, int64_t wall_ns)
+{
+	if (!lease_may_move(lease->state, move->state, move->proof)) {
+		return "the lease may not move so";
+	}
+	int64_t expiry_ns = move->provider_expiry_at_ns, end_ns = move->expected_end_at_ns;
+	if ((expiry_ns && expiry_ns <= lease->created_at_ns) || (end_ns && end_ns <= lease->created_at_ns)) {
+		return "the lease cannot end before it began";
+	}
+	int64_t gone_ns = gone_by_ns(lease);
+	bool by_expiry = move->state == BERTH__V1__LEASE_STATE__LEASE_RETIRED &&
+	                 move->proof == BERTH__V1__DEATH_PROOF__EXPIRY_PASSED;
+	return by_expiry && (!gone_ns || wall_ns < gone_ns) ? "the provider's bound is not over" : NULL;
+}
+
 bool lease_is_open(const Berth__V1__Lease *lease)
 {
 	return lease->state != BERTH__V1__LEASE_STATE__LEASE_RETIRED;

@@ -269,6 +269,9 @@ void rows_take_trial(struct cell *cell, const Berth__Store__V1__TrialRow *row); 
 
 // lease table: whether a lease may go from one state to another with this proof
 bool lease_may_move(Berth__V1__LeaseState from, Berth__V1__LeaseState to, Berth__V1__DeathProof proof);
+// Why an agent's move is not taken at this wall clock of the coordinator; NULL: it is. More than the table, which is
+// all that replaying asks.
+const char *lease_move_fault(const Berth__V1__Lease *lease, const Berth__V1__LeaseMove *move, int64_t wall_ns);
 bool lease_is_open(const Berth__V1__Lease *lease);
 bool lease_is_settled(const struct lease *lease);
 

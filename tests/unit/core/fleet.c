@@ -405,6 +405,8 @@ void test_report_lease(struct test_fleet *fleet, const char *agent, uint64_t ses
 	move.state = state;
 	move.proof = proof;
 	move.elapsed_ns = fleet->elapsed_ns;
+	move.provider_expiry_at_ns = fleet->expiry_ns;
+	move.expected_end_at_ns = fleet->end_ns;
 	move.resource_id = (char *)(state == BERTH__V1__LEASE_STATE__LEASE_ACTIVE ? "box" : "");
 	message.body_case = BERTH__V1__REPORT__BODY_LEASE;
 	message.lease = &move;
@@ -428,7 +430,7 @@ void test_report_done(struct test_fleet *fleet, const char *agent, uint64_t sess
 	result.outcome = outcome;
 	result.rewards_json = (char *)(outcome == BERTH__V1__OUTCOME__OUTCOME_SCORED ? "{\"reward\": 1.0}" : "");
 	result.exception = exception ? &failure : NULL;
-	result.evidence = &evidence;
+	result.evidence = fleet->no_evidence ? NULL : &evidence;
 	done.trial = &key;
 	done.result = &result;
 	message.body_case = BERTH__V1__REPORT__BODY_DONE;

@@ -15,8 +15,11 @@ struct test_fleet {
 	uint64_t sessions, ids, beats;
 	uint64_t outbox_first; // of the next heartbeats
 	int64_t elapsed_ns;    // of the next lease moves
+	int64_t expiry_ns;     // of the provider, in the next lease moves
+	int64_t end_ns;        // expected, in the next lease moves
 	int64_t memory_mb;     // of the next jobs' tasks; 0: 512, below 0: none
 	bool verifier;         // the next jobs' tasks have a verifier environment of their own
+	bool no_evidence;      // the next results come without
 	bool quick;            // states are not compared until it is false again
 };
 

@@ -150,7 +150,9 @@ static void a_create_of_which_only_the_expiry_is_known_is_forfeited_and_a_late_r
 	BERTH_AUTO_FREE const char *job = test_submit_paid(fleet, "j", 1, "b");
 	test_place(fleet);
 	BERTH_AUTO_FREE char *lease = berth_strdup(test_lease(fleet, job, 0));
+	fleet->expiry_ns = fleet->now.wall_ns + 2 * BERTH_NS_PER_MS;
 	test_report_lease(fleet, "north", session, BOOT_A, 1, lease, LEASE(DISPATCHING), 0);
+	test_advance_ms(fleet, 2);
 	test_report_lease(fleet, "north", session, BOOT_A, 2, lease, LEASE(RETIRED), PROOF(EXPIRY_PASSED));
 	assert_sums(fleet, "b", 0, 0, TEST_PRICE);
 	BERTH_AUTO(berth_proto_cleanup) Berth__V1__Reservation *row = test_reservation(fleet, "b", lease);

@@ -86,7 +86,10 @@ static void end_some_lease(struct walk *walk, int who)
 		report(walk, who, lease, LEASE(RETIRED), PROOF(NEVER_DISPATCHED));
 		break;
 	case 1:
+		walk->fleet->expiry_ns = walk->fleet->now.wall_ns + BERTH_NS_PER_MS;
 		report(walk, who, lease, LEASE(DISPATCHING), 0);
+		walk->fleet->expiry_ns = 0;
+		test_advance_ms(walk->fleet, 1);
 		report(walk, who, lease, LEASE(RETIRED), PROOF(EXPIRY_PASSED));
 		break;
 	case 2:
