@@ -111,7 +111,7 @@ static Berth__Store__V1__HeldLease *moved(struct agent_store *store, const Berth
 	if (move->resource_id[0]) {
 		berth_proto_set_string(&lease->resource_id, move->resource_id);
 	}
-	if (move->provider_expiry_at_ns) {
+	if (!lease->provider_expiry_at_ns) { // fixed once
 		lease->provider_expiry_at_ns = move->provider_expiry_at_ns;
 	}
 	if (move->expected_end_at_ns) {

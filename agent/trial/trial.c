@@ -120,7 +120,7 @@ static bool keep_mark(void *context, const Berth__V1__LeaseMove *move, struct be
 	if (move->expected_end_at_ns) {
 		lease->record->expected_end_at_ns = move->expected_end_at_ns;
 	}
-	if (move->provider_expiry_at_ns) {
+	if (!lease->record->provider_expiry_at_ns) { // fixed once
 		lease->record->provider_expiry_at_ns = move->provider_expiry_at_ns;
 	}
 	if (move->proof) {

@@ -12,7 +12,7 @@
 #include "tests/support/test.h"
 
 #define ANSWERS_MAX 8
-#define LEASE	    "00112233445566778899aabbccddeeff"
+#define LEASE       "00112233445566778899aabbccddeeff"
 
 struct fake {
 	struct berth_runner runner;
@@ -319,6 +319,17 @@ static void nothing_follows_a_mark_that_failed_while_retiring(void **state)
 	}
 }
 
+static void h3_a_cleanup_failure_that_cannot_be_written_holds_up_no_later_retire(void **state)
+{
+	(void)state;
+	struct berth_error err = {0};
+	struct fake fake = {.kills_that_fail = 3, .mark_that_fails = 1};
+	struct berth_lease_driver driver = driver_of(&fake);
+	assert_fails(berth_lease_retire(&driver, LEASE, soon(), &err), err, BERTH_ERROR_IO, LEASE);
+	assert_ok(berth_lease_retire(&driver, LEASE, soon(), &err), err);
+	assert_history(&fake, "kill kill kill disk-failed kill KILL_PROVED RETIRED ");
+}
+
 static void a_dropped_lease_was_never_dispatched(void **state)
 {
 	(void)state;
@@ -347,6 +358,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_retire_is_not_stopped_by_a_cancel),
 	cmocka_unit_test(a_failed_retire_can_be_tried_again_later),
 	cmocka_unit_test(nothing_follows_a_mark_that_failed_while_retiring),
+	cmocka_unit_test(h3_a_cleanup_failure_that_cannot_be_written_holds_up_no_later_retire),
 	cmocka_unit_test(a_dropped_lease_was_never_dispatched),
 };
 BERTH_TEST_MAIN(tests)

@@ -115,6 +115,55 @@ static void a_cleanup_that_fails_again_in_the_same_way_is_reported_once(void **s
 	assert_int_equal(atomic_load(&seen.count), 2);
 }
 
+// 4096 leases were once all that an agent could ever hold.
+static void x8_any_number_of_leases_comes_and_goes(void **state)
+{
+	(void)state;
+	enum { LEASES = 4200 };
+	BERTH_AUTO_FREE char *folder = berth_test_folder();
+	struct seen seen = {0};
+	struct agent_store *store = open_store(folder, &seen);
+	for (int i = 0; i < LEASES; i++) {
+		char lease_id[32];
+		snprintf(lease_id, sizeof lease_id, "lease-%d", i);
+		hold(store, lease_id);
+		if (i < LEASES - 1) {
+			assert_true(move(store, lease_id, BERTH__V1__LEASE_STATE__LEASE_RETIRED, ""));
+		}
+	}
+	agent_store_close(store);
+	store = open_store(folder, &seen);
+	BERTH_AUTO_FREE Berth__Store__V1__HeldLease **leases = NULL;
+	assert_int_equal(agent_store_leases(store, true, &leases), 1);
+	berth_proto_free(leases[0]);
+	agent_store_close(store);
+}
+
+static void a_providers_expiry_is_kept_as_it_was_first_told(void **state)
+{
+	(void)state;
+	BERTH_AUTO_FREE char *folder = berth_test_folder();
+	struct seen seen = {0};
+	struct agent_store *store = open_store(folder, &seen);
+	hold(store, "lease-a");
+	Berth__V1__LeaseMove mark = BERTH__V1__LEASE_MOVE__INIT;
+	mark.lease_id = (char *)"lease-a";
+	mark.state = BERTH__V1__LEASE_STATE__LEASE_DISPATCHING;
+	mark.provider_expiry_at_ns = 1000;
+	struct berth_lease_book book = agent_store_book(store);
+	assert_true(book.mark(book.context, &mark, NULL));
+	mark.state = BERTH__V1__LEASE_STATE__LEASE_ACTIVE;
+	mark.provider_expiry_at_ns = 2000;
+	assert_true(book.mark(book.context, &mark, NULL));
+	agent_store_close(store);
+	store = open_store(folder, &seen);
+	BERTH_AUTO_FREE Berth__Store__V1__HeldLease **leases = NULL;
+	assert_int_equal(agent_store_leases(store, true, &leases), 1);
+	assert_int_equal(leases[0]->lease->provider_expiry_at_ns, 1000);
+	berth_proto_free(leases[0]);
+	agent_store_close(store);
+}
+
 struct told {
 	int64_t proved_ns, retired_ns;
 };
@@ -244,6 +293,8 @@ static void reports_of_many_threads_have_no_gap_and_older_lives_come_first(void 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_held_lease_survives_with_its_newest_state_and_a_retired_one_is_forgotten),
 	cmocka_unit_test(a_running_trials_lease_is_not_loose_until_it_is_released),
+	cmocka_unit_test(x8_any_number_of_leases_comes_and_goes),
+	cmocka_unit_test(a_providers_expiry_is_kept_as_it_was_first_told),
 	cmocka_unit_test(a_cleanup_that_fails_again_in_the_same_way_is_reported_once),
 	cmocka_unit_test(a_lease_is_timed_from_its_dispatch_to_the_proof_by_the_life_that_saw_both),
 	cmocka_unit_test(reports_of_many_threads_have_no_gap_and_older_lives_come_first),
