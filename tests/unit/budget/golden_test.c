@@ -166,6 +166,13 @@ static void a_settlement_without_provenance_leaves_it_out_of_its_event(void **st
 	world_close(&world);
 }
 
+#define LOCAL_RUNNER                                                                                                   \
+	"\"backend\":\"local\",\"image\":\"node:22.19.0-bookworm-slim@sha256:"                                         \
+	"cff78eb5aa1cf27dc2b6aeea9d31366415a43e9a9ea0ddec00d780b2b66fad0f\",\"platform\":\"linux/amd64\""
+#define E2B_RUNNER                                                                                                     \
+	"\"backend\":\"e2b\",\"template_id\":\"template-immutable\",\"build_id\":\"build-immutable\",\"cpu_count\":2," \
+	"\"memory_mb\":2048,\"platform\":\"linux/x86_64\",\"envd_version\":\"0.2.1\",\"lease_timeout_s\":420"
+
 // What the rest of the table digests: the same encoder over what other modules build.
 static void golden_digests_of_the_shared_encoder(void **state)
 {
@@ -173,6 +180,17 @@ static void golden_digests_of_the_shared_encoder(void **state)
 	static const struct {
 		const char *json, *hex;
 	} rows[] = {
+		{"{" LOCAL_RUNNER "}", "f38c6144971f9b50c1d78664eb1bc4aea87655f01d360684424401ee5a72f04b"},
+		{"{\"schema_version\":2," LOCAL_RUNNER ",\"image_manifest_digest\":\"sha256:"
+		 "cff78eb5aa1cf27dc2b6aeea9d31366415a43e9a9ea0ddec00d780b2b66fad0f\",\"runner_bundle_digest\":"
+		 "\"sha256:a50f6f5e9967a71c8466b7c736f5cdad0a33eb85cd00a2035f1cb884f74d0e9d\",\"internet_access\":"
+	         "false}",
+			"0485b60fdff5c0214055fb5bb4aba6e08ac91c5c716ad08106ad19165d7e2298"},
+		{"{" E2B_RUNNER "}", "924db37202b5f02a080094a253b8f1fdbb382e6432023d2397ef2f17550d262f"},
+		{"{\"schema_version\":2," E2B_RUNNER ",\"internet_access\":false,\"timeout_action\":\"kill\","
+		 "\"auto_resume\":false,\"volume_mounts\":false,\"runner_bundle_digest\":"
+		 "\"sha256:44baa2f9e745e29a86ac213069823413c3dabd90430905948988c8ec6872fdc8\"}",
+			"3269c2a6a20c3ba0dcf70d96e789a1a9903577aba6bc06d13b5f8b837d4720dd"},
 		{"{\"schema_version\":1,\"provider\":\"e2b\",\"operation\":\"sandbox_create\","
 		 "\"maximum_dispatches\":4,\"period_milliseconds\":1000}",
 			"031caa3e2e97df20395d521824914ab2f3e8cc4fae4dbdf96417b50aae5a3f37"},
@@ -195,6 +213,27 @@ static void golden_digests_of_the_shared_encoder(void **state)
 	}
 }
 
+static void golden_fingerprint_and_owners(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text;
+		size_t size;
+		const char *hex;
+	} rows[] = {
+		{"wmh-e2b-credential-v1\0test-e2b-api-key", sizeof "wmh-e2b-credential-v1\0test-e2b-api-key" - 1,
+			"8a4f66408aecb592b23d169a7bccb3b5d7acad6fc50ff6a31bf2b9262c9e434d"},
+		{"trial-a", 7, "078f3082673a9eef427ed56b544e6f7517b9bd45f01168d39c70fc2a77c36ab1"},
+		{"task__harbor", 12, "04d07bea33351b63bef016717b85dc55ba81c2e481516ac4e23dd09e5562ea29"},
+	};
+	for (size_t i = 0; i < BERTH_COUNT(rows); i++) {
+		struct berth_digest digest = berth_sha256(rows[i].text, rows[i].size);
+		char hex[BERTH_DIGEST_HEX_SIZE];
+		berth_digest_hex(&digest, hex);
+		assert_string_equal(hex, rows[i].hex);
+	}
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(golden_resource_classes),
 	cmocka_unit_test(golden_policy_digest),
@@ -202,6 +241,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(golden_event_chain),
 	cmocka_unit_test(a_settlement_without_provenance_leaves_it_out_of_its_event),
 	cmocka_unit_test(golden_digests_of_the_shared_encoder),
+	cmocka_unit_test(golden_fingerprint_and_owners),
 };
 
 BERTH_TEST_MAIN(tests)
