@@ -279,7 +279,7 @@ static void a_trial_that_an_agent_no_longer_owns_is_revoked(void **state)
 	assert_int_equal(test_effects(fleet, BERTH_EFFECT_REVOKE), 1);
 }
 
-static void a_cancelled_job_ends_when_its_last_lease_is_proven_dead(void **state)
+static void h1_a_cancelled_job_ends_when_its_last_lease_is_proven_dead(void **state)
 {
 	struct test_fleet *fleet = *state;
 	uint64_t session = test_join(fleet, "north", BOOT_A, 1);
@@ -576,7 +576,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(an_agent_that_restarts_loses_its_trials_but_not_its_finished_result),
 	TEST(an_assignment_that_was_never_received_is_sent_again),
 	TEST(a_trial_that_an_agent_no_longer_owns_is_revoked),
-	TEST(a_cancelled_job_ends_when_its_last_lease_is_proven_dead),
+	TEST(h1_a_cancelled_job_ends_when_its_last_lease_is_proven_dead),
 	TEST(a_lease_that_its_agent_never_learned_of_is_retired_as_never_dispatched),
 	TEST(what_has_ended_leaves_memory_and_its_records_stay),
 	TEST(a_checkpoint_is_the_state_at_its_event_however_long_it_takes),

@@ -336,7 +336,7 @@ static void a_finished_result_is_uploaded_by_the_next_life_and_not_run_again(voi
 	close_world(world);
 }
 
-static void a_lease_that_could_not_be_retired_is_settled_later(void **state)
+static void h17_a_lease_that_could_not_be_retired_is_settled_later(void **state)
 {
 	(void)state;
 	struct world *world = open_world();
@@ -383,7 +383,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_full_disk_says_so),
 	cmocka_unit_test(a_shutdown_ends_trials_and_flushes_the_outbox),
 	cmocka_unit_test(a_finished_result_is_uploaded_by_the_next_life_and_not_run_again),
-	cmocka_unit_test(a_lease_that_could_not_be_retired_is_settled_later),
+	cmocka_unit_test(h17_a_lease_that_could_not_be_retired_is_settled_later),
 	cmocka_unit_test(a_proof_may_take_longer_than_the_pause_between_two_sweeps),
 };
 BERTH_TEST_MAIN(tests)

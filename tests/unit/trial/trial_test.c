@@ -238,7 +238,7 @@ static void run(struct fake *fake, const char *toml, Berth__V1__Assignment *assi
 	berth_proto_free(assignment);
 }
 
-static void every_failure_has_its_exception_and_its_owner(void **state)
+static void h14_every_failure_has_its_exception_and_its_owner(void **state)
 {
 	(void)state;
 	enum { TASK = BERTH__V1__OUTCOME__OUTCOME_TASK, INFRA = BERTH__V1__OUTCOME__OUTCOME_INFRASTRUCTURE };
@@ -427,7 +427,7 @@ static void an_unproven_end_outranks_rewards_and_failures(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(every_failure_has_its_exception_and_its_owner),
+	cmocka_unit_test(h14_every_failure_has_its_exception_and_its_owner),
 	cmocka_unit_test(secrets_leave_no_trace_in_exceptions),
 	cmocka_unit_test(a_cancel_ends_in_cancelled_whatever_broke_on_the_way),
 	cmocka_unit_test(what_can_not_run_as_asked_is_said_before_anything_is_created),
