@@ -115,26 +115,51 @@ static void a_cleanup_that_fails_again_in_the_same_way_is_reported_once(void **s
 	assert_int_equal(atomic_load(&seen.count), 2);
 }
 
-// 4096 leases were once all that an agent could ever hold.
+// More leases than the reference could ever hold, in threads that share their syncs.
+#define X8_LEASES 4200
+
+struct coming {
+	struct agent_store *store;
+	int first, last;
+	atomic_bool failed;
+};
+
+static void *come_and_go(void *context)
+{
+	struct coming *coming = context;
+	for (int i = coming->first; i < coming->last; i++) {
+		char lease_id[32];
+		snprintf(lease_id, sizeof lease_id, "lease-%d", i);
+		hold(coming->store, lease_id);
+		if (!move(coming->store, lease_id, BERTH__V1__LEASE_STATE__LEASE_RETIRED, "")) {
+			coming->failed = true;
+		}
+	}
+	return NULL;
+}
+
 static void x8_any_number_of_leases_comes_and_goes(void **state)
 {
 	(void)state;
-	enum { LEASES = 4200 };
 	BERTH_AUTO_FREE char *folder = berth_test_folder();
 	struct seen seen = {0};
 	struct agent_store *store = open_store(folder, &seen);
-	for (int i = 0; i < LEASES; i++) {
-		char lease_id[32];
-		snprintf(lease_id, sizeof lease_id, "lease-%d", i);
-		hold(store, lease_id);
-		if (i < LEASES - 1) {
-			assert_true(move(store, lease_id, BERTH__V1__LEASE_STATE__LEASE_RETIRED, ""));
-		}
+	struct coming coming[THREADS];
+	pthread_t threads[THREADS];
+	for (int i = 0; i < THREADS; i++) {
+		coming[i] = (struct coming){store, X8_LEASES / THREADS * i, X8_LEASES / THREADS * (i + 1), false};
+		pthread_create(&threads[i], NULL, come_and_go, &coming[i]);
 	}
+	for (int i = 0; i < THREADS; i++) {
+		pthread_join(threads[i], NULL);
+		assert_false(coming[i].failed);
+	}
+	hold(store, "one-more");
 	agent_store_close(store);
 	store = open_store(folder, &seen);
 	BERTH_AUTO_FREE Berth__Store__V1__HeldLease **leases = NULL;
 	assert_int_equal(agent_store_leases(store, true, &leases), 1);
+	assert_string_equal(leases[0]->lease->lease_id, "one-more");
 	berth_proto_free(leases[0]);
 	agent_store_close(store);
 }
