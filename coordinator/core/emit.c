@@ -117,7 +117,7 @@ static void decide_start(const struct decision *decision)
 	HASH_ITER (hh, decision->core->agents, agent, next) {
 		agent->beat_boot_ns = decision->now.boot_ns;
 	}
-	resume_delays(decision);
+	resume_waits(decision);
 	decision->core->started = true;
 }
 

@@ -225,11 +225,14 @@ static int64_t longest_delay_ns(const struct job *job)
 	return retry_ns > broken_ns ? retry_ns : broken_ns;
 }
 
-void resume_delays(const struct decision *decision)
+void resume_waits(const struct decision *decision)
 {
 	struct job *job;
 	struct cell *cell;
 	DL_FOREACH (decision->core->jobs, job) {
+		for (uint32_t i = 0; job->cells && i < job->cells_count; i++) {
+			job->cells[i].queued_boot_ns = decision->now.boot_ns;
+		}
 		DL_FOREACH (job->delayed, cell) {
 			// Only the wall clock has outlived the restart, and it may have been set meanwhile.
 			int64_t left_ns = cell->not_before_ns - decision->now.wall_ns;

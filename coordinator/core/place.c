@@ -54,19 +54,32 @@ static void remember_image(struct agent *agent, const char *environment_id)
 	}
 }
 
+static bool is_full(const struct job *job)
+{
+	return job->spec->concurrent_trials &&
+	       job->counts[BERTH__V1__TRIAL_STATE__TRIAL_RUNNING] >= job->spec->concurrent_trials;
+}
+
+static bool is_at_limit(const struct job *job, const struct cell *cell)
+{
+	uint32_t limit = job->spec->agents[cell_agent(cell)]->n_concurrent;
+	return limit && job->agent_running[cell_agent(cell)] >= limit;
+}
+
 // The first of its job that waited past the aging bound, for a host or (`blocked`) for money, oldest first; NULL when
-// none did.
+// none did. One that a limit of its own job keeps back waits for neither.
 static const struct cell *aged_cell(const struct berth_core *core, bool blocked, struct berth_core_now now)
 {
 	const struct job *job;
 	const struct cell *oldest = NULL;
 	int64_t bound_ns = now.boot_ns - core->config.aging_ms * BERTH_NS_PER_MS;
 	DL_FOREACH (core->jobs, job) {
-		if (!job->ready.count) {
+		if (!job->ready.count || is_full(job)) {
 			continue;
 		}
 		const struct cell *cell = &job->cells[queue_at(&job->ready, 0)];
-		if (cell_is_blocked(cell) != blocked || (blocked && !may_be_paid_later(core, cell))) {
+		if (is_at_limit(job, cell) || cell_is_blocked(cell) != blocked ||
+			(blocked && !may_be_paid_later(core, cell))) {
 			continue; // neither hosts nor money are kept for one that could not use them
 		}
 		if (cell->queued_boot_ns < bound_ns && (!oldest || cell->queued_boot_ns < oldest->queued_boot_ns)) {
@@ -111,12 +124,6 @@ static struct agent *agent_for(
 	return best;
 }
 
-static bool is_at_limit(const struct job *job, const struct cell *cell)
-{
-	uint32_t limit = job->spec->agents[cell_agent(cell)]->n_concurrent;
-	return limit && job->agent_running[cell_agent(cell)] >= limit;
-}
-
 static uint32_t weight(const struct job *job)
 {
 	return job->spec->priority > 0 ? (uint32_t)job->spec->priority : WEIGHT_DEFAULT;
@@ -130,8 +137,7 @@ struct choice {
 static struct choice choose_in(
 	const struct berth_core *core, struct job *job, struct aged aged, struct berth_core_now now)
 {
-	if (job->spec->concurrent_trials &&
-		job->counts[BERTH__V1__TRIAL_STATE__TRIAL_RUNNING] >= job->spec->concurrent_trials) {
+	if (is_full(job)) {
 		return (struct choice){0};
 	}
 	for (uint32_t i = 0; i < job->ready.count && i < LOOK_AHEAD_MAX; i++) {

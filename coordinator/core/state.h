@@ -352,7 +352,7 @@ void forget_blocked(struct berth_core *core, struct job *job);
 // shared by them
 bool agent_is_open(const struct berth_core *core, const struct agent *agent, struct berth_core_now now);
 int64_t retry_delay_ns(const Berth__V1__RetryPolicy *policy, uint32_t attempt);
-void resume_delays(const struct decision *decision); // of what was delayed before a restart
+void resume_waits(const struct decision *decision); // of what waited before a restart: from now on, or for its delay
 bool wants_retry(const struct cell *cell, const Berth__V1__TrialResult *result);
 void unassign(const struct decision *decision, struct cell *cell, Berth__Store__V1__UnassignReason reason,
 	const char *detail, const Berth__V1__TrialResult *result);

@@ -219,6 +219,8 @@ static const char *submit(struct test_fleet *fleet, const char *key, uint32_t ta
 	spec->spec.retry = &spec->retry;
 	spec->spec.agents = spec->agents;
 	spec->spec.n_agents = 1;
+	spec->spec.concurrent_trials = fleet->concurrent;
+	spec->spec.priority = fleet->priority;
 	spec->spec.tasks = spec->tasks;
 	spec->spec.n_tasks = tasks;
 	spec->spec.attempts = attempts;

@@ -18,6 +18,8 @@ struct test_fleet {
 	int64_t expiry_ns;     // of the provider, in the next lease moves
 	int64_t end_ns;        // expected, in the next lease moves
 	int64_t memory_mb;     // of the next jobs' tasks; 0: 512, below 0: none
+	uint32_t concurrent;   // trials at once of the next jobs; 0: no limit
+	int priority;          // of the next jobs; 0: none given
 	bool verifier;         // the next jobs' tasks have a verifier environment of their own
 	bool no_evidence;      // the next results come without
 	bool quick;            // states are not compared until it is false again
