@@ -8,6 +8,7 @@
 #include "common/base/file.h"
 #include "common/base/mem.h"
 #include "tests/sim/check.h"
+#include "tests/sim/keys.h"
 #include "tests/sim/trial.h"
 #include "tests/sim/world.h"
 
@@ -45,7 +46,7 @@ static void run(struct sim_process *process)
 {
 	struct sim_agent *agent = (struct sim_agent *)process;
 	struct berth_rpc_channel *channel =
-		sim_net_channel(&agent->address, agent->number, BERTH_ROLE_AGENT, agent->name);
+		sim_net_channel(&agent->address, agent->number, BERTH_ROLE_AGENT, agent->name, agent->certificate);
 	struct berth_session_options options = {.state = agent->folder,
 		.fleet = "quay",
 		.agent = agent->name,
@@ -57,6 +58,8 @@ static void run(struct sim_process *process)
 			.run = sim_run_trial,
 			.free_result = sim_free_result,
 			.context = agent},
+		.ledger_key_der = sim_ledger_key()->der,
+		.ledger_key_size = sim_ledger_key()->der_size,
 		.drain_ms = 1,
 		.disk_free_min_bytes = 1,
 		.sweep_ms = 10000};
@@ -108,6 +111,7 @@ void sim_agent_begin(struct sim_agent *agent, unsigned number, const char *folde
 	berth_mkdir_all(agent->folder, 0700, &err);
 	snprintf(agent->process.name, sizeof agent->process.name, "%s", agent->name);
 	agent->address = "coordinator";
+	snprintf(agent->certificate, sizeof agent->certificate, "c0ffee0");
 	agent->docker = sim_docker_new(agent->name);
 	agent->process.host = &agent->host;
 	agent->process.main = run;

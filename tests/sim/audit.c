@@ -29,7 +29,7 @@ static Berth__Store__V1__Event *event_at(const struct sim_disk *disk, size_t at)
 }
 
 // Everything that is durable by now.
-static void read_log(void)
+void sim_audit_read(void)
 {
 	const struct sim_disk *disk = ledger();
 	size_t count = sim_disk_count(disk, LOG_FAMILY);
@@ -63,7 +63,7 @@ static void check_obeyed(const struct sim_agent *agent, const struct sim_disk *d
 
 bool sim_audit_knows_incarnation(const uint8_t *nonce)
 {
-	read_log();
+	sim_audit_read();
 	for (const struct audit_nonce *known = audit.incarnations; known; known = known->next) {
 		if (memcmp(known->nonce, nonce, sizeof known->nonce) == 0) {
 			return true;
@@ -75,7 +75,7 @@ bool sim_audit_knows_incarnation(const uint8_t *nonce)
 static void on_synced(struct sim_disk *disk)
 {
 	if (disk == ledger()) {
-		read_log();
+		sim_audit_read();
 		return;
 	}
 	for (unsigned i = 0; i < sim_world.agents_count; i++) {
@@ -98,7 +98,7 @@ static struct sim_agent *agent_named(const char *name)
 
 static void on_asked(const char *agent, const char *lease_id)
 {
-	read_log();
+	sim_audit_read();
 	const struct audit_lease *lease = audit_lease(lease_id);
 	if (!lease || strcmp(lease->agent, agent) != 0) {
 		sim_violation("I7", "%s creates under lease %.8s, which the log did not give it", agent, lease_id);
@@ -163,8 +163,11 @@ static void check_hello(struct sim_agent *agent, const Berth__V1__Hello *hello)
 }
 
 // An agent that works for an incarnation has written down that it obeys it.
-static void check_heartbeat(const struct sim_agent *agent)
+static void check_heartbeat(struct sim_agent *agent, const Berth__V1__Heartbeat *heartbeat)
 {
+	bool is_free = heartbeat->accepting && heartbeat->n_running < agent->slots;
+	agent->free_ns = !is_free ? 0 : agent->free_ns ? agent->free_ns : sim_now();
+	agent->beat_ns = sim_now();
 	const struct sim_disk *disk = sim_disk_of(agent->store_folder);
 	if (!sim_disk_find(disk, AGENT_FAMILY, "obeyed", strlen("obeyed"))) {
 		sim_violation("P7", "%s obeys a coordinator and has not written it down", agent->name);
@@ -181,7 +184,7 @@ static void from_agent(const char *agent, const ProtobufCMessage *message)
 		} else if (one->body_case == BERTH__V1__AGENT_MESSAGE__BODY_HELLO) {
 			check_hello(agent_named(agent), one->hello);
 		} else if (one->body_case == BERTH__V1__AGENT_MESSAGE__BODY_HEARTBEAT) {
-			check_heartbeat(agent_named(agent));
+			check_heartbeat(agent_named(agent), one->heartbeat);
 		}
 	}
 }
@@ -235,7 +238,7 @@ static void to_agent(struct sim_process *coordinator, const char *agent, const P
 		message->descriptor != &berth__v1__coordinator_batch__descriptor) {
 		return; // a twin speaks of its own log
 	}
-	read_log();
+	sim_audit_read();
 	const Berth__V1__CoordinatorBatch *batch = (const Berth__V1__CoordinatorBatch *)message;
 	for (size_t i = 0; i < batch->n_messages; i++) {
 		check_message(agent, batch->messages[i]);
@@ -245,7 +248,7 @@ static void to_agent(struct sim_process *coordinator, const char *agent, const P
 // --- told by the processes ---
 bool sim_audit_is_enrolled(const char *agent)
 {
-	read_log();
+	sim_audit_read();
 	for (unsigned i = 0; i < audit.agents_count; i++) {
 		if (strcmp(audit.agents[i], agent) == 0) {
 			return true;
@@ -256,7 +259,7 @@ bool sim_audit_is_enrolled(const char *agent)
 
 void sim_audit_submitted(const char *job_id)
 {
-	read_log();
+	sim_audit_read();
 	if (!audit_job(job_id)) {
 		sim_violation("I4", "job %.8s is answered and not durable", job_id);
 	}
@@ -264,7 +267,7 @@ void sim_audit_submitted(const char *job_id)
 
 void sim_audit_cancelled(const char *job_id)
 {
-	read_log();
+	sim_audit_read();
 	const struct audit_job *job = audit_job(job_id);
 	if (!job || (!job->cancelling && !job->ended)) {
 		sim_violation("I4", "the cancel of job %.8s is answered and not durable", job_id);
@@ -322,7 +325,7 @@ void sim_audit_started(const struct berth_core *core, void *context)
 	if (coordinator->is_twin || coordinator->process.dead) {
 		return;
 	}
-	read_log();
+	sim_audit_read();
 	struct berth_core *whole = replay_from_genesis();
 	struct berth_digest live = berth_core_digest(core), replayed = berth_core_digest(whole);
 	if (!berth_digest_equal(&live, &replayed)) {
@@ -365,22 +368,11 @@ bool sim_audit_is_current(const char *job_id, uint32_t index, uint32_t generatio
 	return job && job->cells[index].state == AUDIT_RUNNING && job->cells[index].generation == generation;
 }
 
-// Forfeits may leave less than a run can cost: then the job waits for an operator, who is not simulated.
-static bool waits_for_money(const struct audit_job *job)
-{
-	for (unsigned i = 0; i < sim_world.jobs_count; i++) {
-		if (sim_world.jobs[i].paid && strcmp(sim_world.jobs[i].id, job->id) == 0) {
-			return audit_money_is_short();
-		}
-	}
-	return false;
-}
-
 bool sim_audit_is_settled(void)
 {
 	const struct audit_job *job, *next;
 	HASH_ITER (hh, audit.jobs, job, next) {
-		if ((!job->ended && !waits_for_money(job)) || job->open_leases) {
+		if (!job->ended || job->open_leases) {
 			return false;
 		}
 	}

@@ -13,6 +13,8 @@ void sim_audit_end(void);
 bool sim_audit_is_enrolled(const char *agent);
 void sim_audit_submitted(const char *job_id); // the user has the answer
 void sim_audit_cancelled(const char *job_id);
+void sim_audit_amended(uint64_t number, int64_t limit_nano_usd);
+bool sim_audit_money_is_short(void); // nothing is reserved, and what is left pays no run
 // A coordinator (the context) has recovered: on its engine's thread, where everything decided is durable.
 void sim_audit_started(const struct berth_core *core, void *coordinator);
 void sim_audit_start_failed(struct sim_coordinator *coordinator, const struct berth_error *err);
@@ -26,4 +28,5 @@ bool sim_audit_is_current(const char *job_id, uint32_t index, uint32_t generatio
 bool sim_audit_is_settled(void); // every answered job has ended and has no open lease
 void sim_audit_whole(void);      // Merkle tree, a flipped bit
 uint64_t sim_audit_events(void);
+void sim_audit_check_waits(void);                 // I13, after the faults, from time to time
 void sim_audit_describe(char *text, size_t size); // what is not settled

@@ -11,6 +11,7 @@ enum audit_cell_state { AUDIT_QUEUED, AUDIT_RUNNING, AUDIT_OVER };
 struct audit_cell {
 	uint32_t generation;
 	enum audit_cell_state state;
+	int64_t queued_ns;  // again, since
 	bool scored, ended; // by a result; `ended` only once
 	char agent[24];
 };
@@ -19,6 +20,11 @@ struct audit_job {
 	char id[33];
 	struct audit_cell *cells;
 	uint32_t cells_count, over_count, open_leases;
+	uint32_t running, fresh, again; // of those that wait: never run, run before
+	uint32_t concurrent;            // at once; 0: no limit
+	int priority;
+	bool paid;
+	int64_t submitted_ns, placed_ns;
 	bool cancelling, ended;
 	UT_hash_handle hh;
 };
@@ -55,6 +61,8 @@ struct audit_reservation {
 
 struct audit_money {
 	int64_t limit, settled, reserved, forfeited;
+	int64_t limit_most; // that was ever in force
+	uint64_t amendments;
 	int64_t dearest; // reservation
 };
 
@@ -66,24 +74,30 @@ struct audit {
 	struct audit_reservation *reservations;
 	struct audit_money money;
 	struct audit_nonce *incarnations;
-	char agents[SIM_AGENTS_MAX][24];
+	char agents[SIM_AGENTS_MAX + 4][24]; // and who else is enrolled
 	unsigned agents_count;
 	uint64_t incarnation;
+	int64_t started_ns; // the newest one
+	bool ages;          // some trial has waited for about the aging bound
 };
 extern struct audit audit;
 
+void sim_audit_read(void); // everything that is durable by now
 void audit_event(const Berth__Store__V1__Event *event);
 struct audit_job *audit_job(const char *id);
 struct audit_lease *audit_lease(const char *id);
 uint64_t audit_applied(const char *agent, const char *boot_id);
 void audit_forget(void);
 
+// audit_fair.c: before the cell is given its generation
+void audit_fair_assigned(struct audit_job *job, const struct audit_cell *cell);
+
 // audit_money.c
+void audit_money_amended(const Berth__Store__V1__BudgetAmended *event);
 void audit_money_opened(const Berth__Store__V1__BudgetOpened *event);
 void audit_money_reserved(const Berth__V1__Reservation *row, const struct audit_lease *lease);
 void audit_money_ended(const Berth__Store__V1__BudgetEnded *event);
 void audit_money_appealed(const Berth__Store__V1__BudgetAppealed *event);
 bool audit_money_is_reserved(const char *lease_id);
-bool audit_money_is_short(void); // forfeits have left less than the dearest run holds
 void audit_money_whole(void);
 void audit_money_forget(void);

@@ -81,8 +81,17 @@ static struct audit_cell *cell_of(const Berth__V1__TrialKey *key, struct audit_j
 	return &(*job)->cells[key->index];
 }
 
+// Out of the numbers of those that run or wait.
+static void leave(struct audit_job *job, const struct audit_cell *cell)
+{
+	job->running -= cell->state == AUDIT_RUNNING;
+	job->fresh -= cell->state == AUDIT_QUEUED && !cell->generation;
+	job->again -= cell->state == AUDIT_QUEUED && cell->generation;
+}
+
 static void set_over(struct audit_job *job, struct audit_cell *cell)
 {
+	leave(job, cell);
 	job->over_count += cell->state != AUDIT_OVER;
 	cell->state = AUDIT_OVER;
 }
@@ -97,6 +106,11 @@ static void submitted(const Berth__Store__V1__JobSubmitted *event)
 	snprintf(job->id, sizeof job->id, "%s", event->job_id);
 	job->cells_count = (uint32_t)(event->spec->attempts * event->spec->n_tasks * event->spec->n_agents);
 	job->cells = berth_alloc(job->cells_count * sizeof *job->cells);
+	job->fresh = job->cells_count;
+	job->concurrent = event->spec->concurrent_trials;
+	job->priority = event->spec->priority;
+	job->paid = event->spec->budget[0];
+	job->submitted_ns = sim_now();
 	HASH_ADD_STR(audit.jobs, id, job);
 }
 
@@ -145,8 +159,11 @@ static void assigned(const Berth__Store__V1__TrialAssigned *event)
 		sim_violation("I2", "trial %.8s/%u goes from generation %u to %u", job->id, event->trial->index,
 			cell->generation, event->trial->generation);
 	}
+	audit_fair_assigned(job, cell);
+	leave(job, cell);
 	cell->generation = event->trial->generation;
 	cell->state = AUDIT_RUNNING;
+	job->running++;
 	sim_trace("log: %.8s/%u is assigned to %s, generation %u", job->id, event->trial->index, event->agent,
 		cell->generation);
 	snprintf(cell->agent, sizeof cell->agent, "%s", event->agent);
@@ -188,7 +205,10 @@ static void unassigned(const Berth__Store__V1__TrialUnassigned *event)
 	struct audit_job *job;
 	struct audit_cell *cell = cell_of(event->trial, &job);
 	if (cell && is_running(event->trial, cell, "the loss")) {
+		leave(job, cell);
 		cell->state = AUDIT_QUEUED;
+		cell->queued_ns = sim_now();
+		job->again++;
 		sim_trace("log: %.8s/%u generation %u is lost (%d: %s)", job->id, event->trial->index, cell->generation,
 			(int)event->reason, event->detail);
 		if (event->next != BERTH__V1__TRIAL_STATE__TRIAL_QUEUED) {
@@ -300,6 +320,7 @@ static void coordinator_started(const Berth__Store__V1__CoordinatorStarted *even
 			(unsigned long long)audit.incarnation);
 	}
 	audit.incarnation = event->number;
+	audit.started_ns = sim_now();
 	struct audit_nonce *nonce = berth_alloc(sizeof *nonce);
 	memcpy(nonce->nonce, event->nonce.data, sizeof nonce->nonce);
 	nonce->number = event->number;
@@ -309,7 +330,7 @@ static void coordinator_started(const Berth__Store__V1__CoordinatorStarted *even
 
 static void agent_enrolled(const Berth__Store__V1__AgentEnrolled *event)
 {
-	if (audit.agents_count < SIM_AGENTS_MAX) {
+	if (audit.agents_count < sizeof audit.agents / sizeof audit.agents[0]) {
 		snprintf(audit.agents[audit.agents_count++], sizeof audit.agents[0], "%s", event->name);
 	}
 }
@@ -349,6 +370,9 @@ void audit_event(const Berth__Store__V1__Event *event)
 		break;
 	case BERTH__STORE__V1__EVENT__BODY_BUDGET_OPENED:
 		audit_money_opened(event->budget_opened);
+		break;
+	case BERTH__STORE__V1__EVENT__BODY_BUDGET_AMENDED:
+		audit_money_amended(event->budget_amended);
 		break;
 	case BERTH__STORE__V1__EVENT__BODY_BUDGET_ENDED:
 		audit_money_ended(event->budget_ended);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/evidence/sign.h"
 #include "tests/sim/audit_internal.h"
 #include "tests/sim/check.h"
 
@@ -18,6 +19,7 @@ static struct audit_reservation *find(const char *id)
 	return reservation;
 }
 
+// When something is granted: a limit that was lowered since stops new grants alone.
 static void check_limit(void)
 {
 	const struct audit_money *money = &audit.money;
@@ -33,7 +35,28 @@ static void check_limit(void)
 
 void audit_money_opened(const Berth__Store__V1__BudgetOpened *event)
 {
-	audit.money.limit = event->policy->hard_limit_nano_usd;
+	audit.money.limit = audit.money.limit_most = event->policy->hard_limit_nano_usd;
+}
+
+void audit_money_amended(const Berth__Store__V1__BudgetAmended *event)
+{
+	struct audit_money *money = &audit.money;
+	if (event->number != money->amendments + 1 || event->signature.len != BERTH_SIGNATURE_SIZE) {
+		sim_violation("I6", "amendment %llu follows %llu", (unsigned long long)event->number,
+			(unsigned long long)money->amendments);
+	}
+	money->amendments = event->number;
+	money->limit = event->hard_limit_nano_usd;
+	money->limit_most = money->limit > money->limit_most ? money->limit : money->limit_most;
+	sim_trace("log: the limit is %lld", (long long)money->limit);
+}
+
+void sim_audit_amended(uint64_t number, int64_t limit_nano_usd)
+{
+	sim_audit_read();
+	if (audit.money.amendments != number || audit.money.limit != limit_nano_usd) {
+		sim_violation("I4", "amendment %llu is answered and not durable", (unsigned long long)number);
+	}
 }
 
 void audit_money_reserved(const Berth__V1__Reservation *row, const struct audit_lease *lease)
@@ -71,12 +94,12 @@ static void check_charge(const struct audit_reservation *reservation, const Bert
 	}
 }
 
-bool audit_money_is_short(void)
+bool sim_audit_money_is_short(void)
 {
 	enum { LEASES_A_RUN = 2 };
 	const struct audit_money *money = &audit.money;
 	int64_t left = money->limit - money->settled - money->forfeited - money->reserved;
-	return money->forfeited && !money->reserved && left < LEASES_A_RUN * money->dearest;
+	return !money->reserved && left < LEASES_A_RUN * money->dearest;
 }
 
 void audit_money_ended(const Berth__Store__V1__BudgetEnded *event)
@@ -97,7 +120,6 @@ void audit_money_ended(const Berth__Store__V1__BudgetEnded *event)
 	sim_trace("log: reservation %.8s ends (%d), charged %lld", reservation->id, (int)event->ending->state,
 		(long long)event->ending->charged_nano_usd);
 	check_charge(reservation, event->ending);
-	check_limit();
 }
 
 void audit_money_appealed(const Berth__Store__V1__BudgetAppealed *event)
@@ -105,7 +127,6 @@ void audit_money_appealed(const Berth__Store__V1__BudgetAppealed *event)
 	struct audit_money *money = &audit.money;
 	money->forfeited -= event->forfeited->ending ? event->forfeited->ending->charged_nano_usd : 0;
 	money->settled += event->ending->charged_nano_usd;
-	check_limit();
 }
 
 bool audit_money_is_reserved(const char *lease_id)
@@ -124,9 +145,9 @@ void audit_money_whole(void)
 			sim_violation("I11", "everything has ended, and reservation %.8s is open", reservation->id);
 		}
 	}
-	if (bill > audit.money.limit) {
+	if (bill > audit.money.limit_most) {
 		sim_violation("P1", "the Engines ran for %lld, and the limit is %lld", (long long)bill,
-			(long long)audit.money.limit);
+			(long long)audit.money.limit_most);
 	}
 }
 

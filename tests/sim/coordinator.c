@@ -11,6 +11,7 @@
 #include "coordinator/service/daemon.h"
 #include "tests/sim/audit.h"
 #include "tests/sim/check.h"
+#include "tests/sim/keys.h"
 #include "tests/sim/trial.h"
 #include "tests/sim/world.h"
 
@@ -75,18 +76,19 @@ static void enrolled(
 	free(request);
 }
 
-static void enroll(struct berth_daemon *daemon, const char *name)
+// Everybody signs with one key: only an operator's signature is ever looked at.
+static void enroll(struct berth_daemon *daemon, const char *role, const char *name, const char *certificate)
 {
 	bool done = false;
 	struct berth_engine_request *request = berth_alloc(sizeof *request);
 	snprintf(request->actor, sizeof request->actor, "operator/ann");
 	request->command.kind = BERTH_COMMAND_ENROLL;
-	request->command.role = "agent";
+	request->command.role = role;
 	request->command.name = name;
-	request->command.certificate_sha256 = "c0ffee";
-	request->command.signing_key_id = "1";
-	request->command.signing_key_der = (const uint8_t *)"k";
-	request->command.signing_key_size = 1;
+	request->command.certificate_sha256 = certificate;
+	request->command.signing_key_id = sim_operator_key()->id;
+	request->command.signing_key_der = sim_operator_key()->der;
+	request->command.signing_key_size = sim_operator_key()->der_size;
 	request->done = enrolled;
 	request->context = &done;
 	struct berth_error err;
@@ -110,8 +112,11 @@ static void settle_in(struct sim_coordinator *coordinator, struct berth_daemon *
 	berth_engine_ask(daemon->engine, NULL, sim_audit_started, coordinator, &err);
 	for (unsigned i = 0; !coordinator->is_twin && i < sim_world.agents_count; i++) {
 		if (!sim_audit_is_enrolled(sim_world.agents[i].name)) {
-			enroll(daemon, sim_world.agents[i].name);
+			enroll(daemon, "agent", sim_world.agents[i].name, sim_world.agents[i].certificate);
 		}
+	}
+	if (!coordinator->is_twin && !sim_audit_is_enrolled("ann")) {
+		enroll(daemon, "operator", "ann", "");
 	}
 }
 
@@ -119,14 +124,16 @@ static void run(struct sim_process *process)
 {
 	struct sim_coordinator *coordinator = (struct sim_coordinator *)process;
 	BERTH_AUTO_FREE char *key_file = berth_format("%s.key", coordinator->folder);
+	BERTH_AUTO_FREE char *ledger_key_file = berth_format("%s.ledger-key", coordinator->folder);
 	struct berth_coordinator_options options = {.data_folder = coordinator->folder,
 		.listen = coordinator->address,
 		.blobs_listen = "blobs",
 		.tls = {.authority = authority()},
 		.secret_key_file = key_file,
+		.ledger_key_file = ledger_key_file,
 		.hold_ms = sim_world.hold_ms,
 		.heartbeat_ms = sim_world.heartbeat_ms,
-		.aging_ms = BERTH_AGING_MS_DEFAULT,
+		.aging_ms = sim_world.aging_ms,
 		.checkpoint_ms = sim_world.checkpoint_ms,
 		.max_generations = GENERATIONS,
 		.version = "sim",
@@ -183,6 +190,9 @@ void sim_coordinator_begin(struct sim_coordinator *coordinator, const char *name
 	snprintf(coordinator->folder, sizeof coordinator->folder, "%s/%s", folder, name);
 	snprintf(coordinator->ledger_folder, sizeof coordinator->ledger_folder, "%s/ledger", coordinator->folder);
 	berth_mkdir_all(coordinator->folder, 0700, &err);
+	BERTH_AUTO_FREE char *ledger_key_file = berth_format("%s.ledger-key", coordinator->folder);
+	sim_key_put(sim_ledger_key(), ledger_key_file); // a twin has it as well
+	sim_operator_key();
 	snprintf(coordinator->process.name, sizeof coordinator->process.name, "%s", name);
 	coordinator->address = coordinator->is_twin ? "twin" : "coordinator";
 	coordinator->process.host = &coordinator->host;

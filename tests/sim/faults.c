@@ -349,6 +349,7 @@ void sim_faults_end(void)
 {
 	healed = true;
 	sim_world.healing = true;
+	sim_world.healed_ns = sim_now();
 	*sim_docker_faults() = (struct sim_docker_faults){0};
 	struct sim_disk_faults *disk = sim_disk_faults();
 	disk->stall_per_mille = disk->crash_per_mille = disk->failure_per_mille = 0;

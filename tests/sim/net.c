@@ -48,10 +48,11 @@ void sim_net_watch(const struct sim_net_watch *watch)
 }
 
 struct berth_rpc_channel *sim_net_channel(
-	const char *const *address, unsigned link, enum berth_rpc_role role, const char *name)
+	const char *const *address, unsigned link, enum berth_rpc_role role, const char *name, const char *certificate)
 {
 	struct berth_rpc_channel *channel = berth_alloc(sizeof *channel);
 	channel->address = address;
+	channel->certificate = certificate;
 	channel->link = link;
 	channel->principal.role = role;
 	snprintf(channel->principal.fleet, sizeof channel->principal.fleet, "%s", SIM_FLEET);
@@ -247,6 +248,8 @@ struct sim_stream *sim_stream_new(struct berth_rpc_channel *channel, const char 
 	stream->id = ++sim_net.last_id;
 	stream->link = channel->link;
 	stream->principal = channel->principal;
+	snprintf(stream->principal.certificate_sha256, sizeof stream->principal.certificate_sha256, "%s",
+		channel->certificate ? channel->certificate : "");
 	stream->references = 1;
 	snprintf(stream->address, sizeof stream->address, "%s", *channel->address);
 	snprintf(stream->service, sizeof stream->service, "%s", service);

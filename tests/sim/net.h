@@ -31,9 +31,10 @@ void sim_net_unblock(struct sim_link *link); // what waited goes on its way
 void sim_net_break(unsigned link);
 void sim_net_process_died(struct sim_process *process);
 
-// A channel of a client with this certificate. `address` is read at each connect: where it leads may change.
+// A channel of a client. `address` and `certificate` (NULL: none is looked at) are read at each connect: they may
+// change.
 struct berth_rpc_channel *sim_net_channel(
-	const char *const *address, unsigned link, enum berth_rpc_role role, const char *name);
+	const char *const *address, unsigned link, enum berth_rpc_role role, const char *name, const char *certificate);
 
 // What passes, for the checks: in the sender's thread, before it leaves.
 struct sim_net_watch {

@@ -44,6 +44,7 @@ struct sim_timer {
 
 struct berth_rpc_channel {
 	const char *const *address;
+	const char *certificate;
 	unsigned link;
 	struct berth_rpc_principal principal;
 	struct berth_rpc_channel *next;

@@ -3,7 +3,10 @@
 archive, so that the production tree holds no trace of them."""
 
 PLANTS = {
+    "aged_at_limit": ["coordinator/core/place.c"],
+    "aging_ignored": ["coordinator/core/place.c"],
     "ambiguous_tried_again": ["agent/core/lease.c"],
+    "amendment_unheard": ["coordinator/core/apply.c"],
     "cancel_forgets_leases": ["coordinator/core/job.c"],
     "dispatched_called_unused": ["agent/session/settle.c"],
     "early_record_not_kept": ["coordinator/core/rows.c"],
@@ -26,14 +29,17 @@ PLANTS = {
     "report_applied_twice": ["coordinator/core/report.c"],
     "report_not_synced": ["agent/session/store_write.c"],
     "reservation_leaks": ["coordinator/core/pay.c"],
+    "restart_ages_all": ["coordinator/core/job.c"],
     "restart_forgets_silence": ["coordinator/core/emit.c"],
     "restart_keeps_trials": ["coordinator/core/fleet.c"],
     "retired_without_proof": ["agent/core/lease.c"],
     "revoke_forgotten": ["coordinator/core/fleet.c"],
+    "share_ignored": ["coordinator/core/place.c"],
     "sweep_too_short": ["agent/session/settle.c"],
     "twin_obeyed": ["agent/core/core.c", "coordinator/core/fleet.c"],
     "unknown_use_is_cheap": ["coordinator/core/pay.c"],
     "wall_clock_waits": ["coordinator/core/fleet.c"],
+    "weights_turned_round": ["coordinator/core/place.c"],
 }
 
 def sim_plants():

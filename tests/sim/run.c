@@ -42,6 +42,7 @@ static void settle(void)
 		}
 		sim_sched_run(sim_now() + SLICE_NS, sim_is_violated());
 		sim_runs_check_current(sim_world.hold_ms * MS);
+		sim_audit_check_waits();
 	}
 }
 

@@ -13,12 +13,6 @@
 
 #define CALL_MS   10000
 #define PAUSE_MS  2000
-#define BUDGET    "tide"
-#define MANIFEST  "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-#define CREATE_S  253
-#define CLEANUP_S 600
-#define TTL_S     86400
-#define MS        INT64_C(1000000)
 #define USER_LINK (SIM_LINKS_MAX - 1)
 
 static Berth__V1__Task *new_task(const struct sim_job *job, uint32_t number)
@@ -51,10 +45,11 @@ static Berth__V1__JobSpec *new_spec(const struct sim_job *job)
 	berth_proto_set_string(&spec->environment_type, "docker");
 	spec->attempts = job->attempts;
 	if (job->paid) {
-		berth_proto_set_string(&spec->budget, BUDGET);
+		berth_proto_set_string(&spec->budget, SIM_BUDGET);
 		berth_proto_set_string(&spec->phase, "search");
 	}
 	spec->concurrent_trials = job->concurrent;
+	spec->priority = job->priority;
 	spec->override_cpus = spec->override_memory_mb = -1;
 	for (uint32_t i = 0; i < job->tasks; i++) {
 		berth_proto_append(&spec->n_tasks, &spec->tasks, new_task(job, i));
@@ -70,50 +65,6 @@ static Berth__V1__JobSpec *new_spec(const struct sim_job *job)
 	spec->retry->min_wait_sec = 1;
 	spec->retry->max_wait_sec = 20;
 	return spec;
-}
-
-static Berth__V1__Rate *new_rate(const char *role)
-{
-	Berth__V1__Rate *rate = berth_alloc(sizeof *rate);
-	berth__v1__rate__init(rate);
-	berth_proto_set_string(&rate->backend, "local");
-	berth_proto_set_string(&rate->role, role);
-	rate->cpu_count = 1;
-	rate->memory_mb = 512;
-	rate->nano_usd_per_second = SIM_NANO_USD_PER_SECOND;
-	rate->billing_quantum_seconds = 1;
-	rate->create_request_timeout_seconds = CREATE_S;
-	rate->cleanup_horizon_seconds = CLEANUP_S;
-	rate->provider_ttl_max_seconds = TTL_S;
-	return rate;
-}
-
-static bool open_budget(struct berth_rpc_channel *channel)
-{
-	BERTH_AUTO(berth_proto_cleanup)
-	Berth__V1__CreateBudgetRequest *request = berth_alloc(sizeof *request);
-	berth__v1__create_budget_request__init(request);
-	berth_proto_set_string(&request->name, BUDGET);
-	Berth__V1__BudgetPolicy *policy = berth_alloc(sizeof *policy);
-	berth__v1__budget_policy__init(policy);
-	request->policy = policy;
-	berth_proto_set_string(&policy->study_id, "s");
-	berth_proto_set_string(&policy->manifest_digest, MANIFEST);
-	policy->hard_limit_nano_usd = sim_world.limit_nano_usd;
-	Berth__V1__PhaseLimit *phase = berth_alloc(sizeof *phase);
-	berth__v1__phase_limit__init(phase);
-	berth_proto_set_string(&phase->phase, "search");
-	phase->limit_nano_usd = sim_world.limit_nano_usd;
-	berth_proto_append(&policy->n_phase_limits, &policy->phase_limits, phase);
-	berth_proto_append(&policy->n_rates, &policy->rates, new_rate("task_environment"));
-	berth_proto_append(&policy->n_rates, &policy->rates, new_rate("verifier_environment"));
-	ProtobufCMessage *response = NULL;
-	struct berth_error err = {0};
-	bool ok = berth_rpc_unary(channel, &berth__v1__budget_service__descriptor, "CreateBudget", &request->base,
-		&response, berth_within_ms(CALL_MS, sim_world.user_stop), &err);
-	sim_trace("user: the budget of %lld: %s", (long long)sim_world.limit_nano_usd, ok ? "is open" : err.message);
-	berth_proto_free(response);
-	return ok;
 }
 
 static bool submit(struct berth_rpc_channel *channel, struct sim_job *job)
@@ -170,15 +121,12 @@ static bool has_work(void)
 static void run(struct sim_process *process)
 {
 	(void)process;
-	struct berth_rpc_channel *channel = sim_net_channel(&sim_world.user_address, USER_LINK, BERTH_ROLE_USER, "bob");
+	struct berth_rpc_channel *channel =
+		sim_net_channel(&sim_world.user_address, USER_LINK, BERTH_ROLE_USER, "bob", NULL);
 	sim_world.user_stop = berth_cancel_new(NULL);
 	struct berth_until until = {.deadline_ns = BERTH_NO_DEADLINE_NS, .cancel = sim_world.user_stop};
-	struct berth_rpc_channel *operator_channel =
-		sim_net_channel(&sim_world.user_address, USER_LINK, BERTH_ROLE_OPERATOR, "ann");
-	bool has_budget = !sim_world.limit_nano_usd;
 	while (has_work() && berth_sleep_ms(PAUSE_MS, until, NULL)) {
-		has_budget = has_budget || open_budget(operator_channel);
-		for (unsigned i = 0; has_budget && i < sim_world.jobs_count; i++) {
+		for (unsigned i = 0; sim_operator_has_opened() && i < sim_world.jobs_count; i++) {
 			struct sim_job *job = &sim_world.jobs[i];
 			if (!job->submitted && sim_now() >= job->submit_at_ns) {
 				job->submitted = submit(channel, job);

@@ -14,6 +14,9 @@
 #define DRIFT_PPM_MOST 23000 // two clocks differ by at most 5 % of each other
 #define WALL_BASE_S    1800000000
 #define SUBMIT_S_MOST  120
+#define AMEND_S_MOST   240
+#define AGING_S_LEAST  20
+#define AGING_S_MOST   600
 #define HOLD_S_LEAST   8
 #define HOLD_S_MOST    60
 #define PORTION_MOST   20
@@ -50,6 +53,7 @@ static void make_job(struct sim_job *job, unsigned number)
 	job->attempts = (uint32_t)sim_random_between(random, 1, 4);
 	job->concurrent = sim_random_chance(random, 200) ? (uint32_t)sim_random_between(random, 1, 4) : 0;
 	job->retries = sim_random_chance(random, 300) ? 2 : 0;
+	job->priority = sim_random_chance(random, 500) ? (int)sim_random_between(random, 1, 100) : 0;
 	job->separate_verifier = sim_random_chance(random, 300);
 	job->submit_at_ns = number ? sim_random_between(random, 0, SUBMIT_S_MOST) * S : 0;
 	job->cancels = sim_random_chance(random, 200);
@@ -69,6 +73,13 @@ static void make_budget(void)
 		struct sim_job *job = &sim_world.jobs[i];
 		job->paid = sim_random_chance(random, 700);
 		sim_world.limit_nano_usd += job->paid ? job->tasks * job->attempts * USE_NANO_USD : 0;
+	}
+	sim_world.amendments_count = (unsigned)sim_random_between(random, 0, SIM_AMENDMENTS_MAX);
+	int64_t at_ns = 0;
+	for (unsigned i = 0; i < sim_world.amendments_count; i++) {
+		at_ns += sim_random_between(random, 1, AMEND_S_MOST / SIM_AMENDMENTS_MAX) * S;
+		sim_world.amendments[i] = (struct sim_amendment){
+			at_ns, sim_world.limit_nano_usd * sim_random_between(random, 1, 20) / 10};
 	}
 }
 
@@ -111,6 +122,7 @@ void sim_world_begin(uint64_t seed, const char *folder)
 	sim_world.heartbeat_ms = sim_world.hold_ms / BEATS_A_HOLD;
 	sim_world.portion = (size_t)sim_random_between(random, 1, PORTION_MOST);
 	sim_world.checkpoint_ms = sim_random_between(random, 500, 30000);
+	sim_world.aging_ms = sim_random_between(random, AGING_S_LEAST, AGING_S_MOST) * 1000;
 	make_fleet(folder);
 	sim_audit_begin();
 	sim_process_begin(&sim_world.coordinator.process);
@@ -118,6 +130,7 @@ void sim_world_begin(uint64_t seed, const char *folder)
 		sim_process_begin(&sim_world.agents[i].process);
 	}
 	sim_user_begin();
+	sim_operator_begin();
 }
 
 static void end_process(struct sim_process *process)
@@ -130,6 +143,7 @@ static void end_process(struct sim_process *process)
 void sim_world_end(void)
 {
 	end_process(&sim_world.user);
+	end_process(&sim_world.operator);
 	for (unsigned i = 0; i < sim_world.agents_count; i++) {
 		end_process(&sim_world.agents[i].process);
 	}

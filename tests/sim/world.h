@@ -10,6 +10,9 @@
 
 #define SIM_AGENTS_MAX 6
 #define SIM_JOBS_MAX   3
+#define SIM_BUDGET     "tide"
+
+#define SIM_AMENDMENTS_MAX 3
 
 struct sim_coordinator {
 	struct sim_process process; // first: it is cast back
@@ -28,8 +31,11 @@ struct sim_agent {
 	struct sim_host host;
 	char name[16], folder[256], store_folder[280];
 	uint32_t slots, cpus;
-	const char *address; // where its next connection leads
-	char greeted_as[40]; // the life that has said Hello
+	const char *address;  // where its next connection leads
+	char certificate[16]; // that it shows there
+	char greeted_as[40];  // the life that has said Hello
+	int64_t beat_ns;      // of its newest heartbeat
+	int64_t free_ns;      // since when each of them says that it takes more; 0: the newest does not
 	struct berth_cancel *stop;
 	struct sim_docker *docker;
 	bool power;
@@ -39,11 +45,16 @@ struct sim_agent {
 struct sim_job {
 	char key[16], id[33];
 	uint32_t tasks, attempts, concurrent, retries;
+	int priority;
 	bool separate_verifier, cancels;
 	int64_t submit_at_ns, cancel_at_ns;
 	bool submitted, answered_cancel;
 	bool paid; // from the budget
 	uint64_t folder;
+};
+
+struct sim_amendment {
+	int64_t at_ns, limit_nano_usd;
 };
 
 struct sim_world {
@@ -53,14 +64,17 @@ struct sim_world {
 	unsigned agents_count;
 	struct sim_job jobs[SIM_JOBS_MAX];
 	unsigned jobs_count;
-	int64_t limit_nano_usd; // of the budget; 0: there is none
-	struct sim_process user;
+	int64_t limit_nano_usd; // of the budget, as it is opened; 0: there is none
+	struct sim_amendment amendments[SIM_AMENDMENTS_MAX];
+	unsigned amendments_count;
+	struct sim_process user, operator;
 	struct sim_host user_host;
 	const char *user_address;
 	struct berth_cancel *user_stop;
-	int64_t hold_ms, heartbeat_ms, checkpoint_ms;
-	size_t portion;      // of a checkpoint, at most
-	bool healing;        // faults are over: what died comes back at once
+	int64_t hold_ms, heartbeat_ms, checkpoint_ms, aging_ms;
+	size_t portion;    // of a checkpoint, at most
+	bool healing;      // faults are over: what died comes back at once
+	int64_t healed_ns; // since then
 	struct sim_random random;
 	unsigned coordinator_deaths, agent_deaths;
 };
@@ -72,10 +86,12 @@ void sim_world_end(void);
 // Every job has ended, its leases are closed, and nothing is alive on any Engine.
 bool sim_world_is_settled(void);
 
-// coordinator.c, agent.c, user.c
+// coordinator.c, agent.c, user.c, operator.c
 void sim_coordinator_begin(struct sim_coordinator *coordinator, const char *name, const char *folder);
 // twin.c: false while some agent could still take the copy for the fleet's own ledger.
 bool sim_twin_begin(void);
 void sim_twin_copy(void);
 void sim_agent_begin(struct sim_agent *agent, unsigned number, const char *folder);
 void sim_user_begin(void);
+void sim_operator_begin(void);
+bool sim_operator_has_opened(void); // the budget, where there is one
