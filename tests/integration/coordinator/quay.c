@@ -232,10 +232,15 @@ void quay_fill_job(struct submitted *job, const char *key, uint32_t tasks)
 	job->request.secrets = &job->set;
 }
 
+bool quay_put_bundle_of(struct fixture *f, const struct submitted *job, struct berth_error *err)
+{
+	return quay_put(f, &job->digest, bundle, sizeof bundle, err);
+}
+
 void quay_put_bundle(struct fixture *f, const struct submitted *job)
 {
 	struct berth_error err;
-	assert_ok(quay_put(f, &job->digest, bundle, sizeof bundle, &err), err);
+	assert_ok(quay_put_bundle_of(f, job, &err), err);
 }
 
 char *quay_submit(struct fixture *f, const char *key, uint32_t tasks)
@@ -388,14 +393,11 @@ void quay_move(struct agent *agent, const char *lease, Berth__V1__LeaseState to,
 	report(agent, &body);
 }
 
-void quay_finish(struct agent *agent, const Berth__V1__Assignment *assignment, enum quay_honesty honesty)
+Berth__V1__Report *quay_done(
+	const struct fixture *f, const Berth__V1__Assignment *assignment, enum quay_honesty honesty)
 {
 	struct berth_error err;
 	Berth__V1__Lease *lease = assignment->leases[0];
-	quay_move(agent, lease->lease_id, BERTH__V1__LEASE_STATE__LEASE_DISPATCHING, 0);
-	quay_move(agent, lease->lease_id, BERTH__V1__LEASE_STATE__LEASE_ACTIVE, 0);
-	quay_move(agent, lease->lease_id, BERTH__V1__LEASE_STATE__LEASE_KILL_PROVED, 0);
-	quay_move(agent, lease->lease_id, BERTH__V1__LEASE_STATE__LEASE_RETIRED, BERTH__V1__DEATH_PROOF__ABSENCE_SEEN);
 	struct berth_digest digest = berth_sha256("{}", 2);
 	char digest_text[BERTH_DIGEST_TEXT_SIZE];
 	berth_digest_text(&digest, digest_text);
@@ -407,9 +409,7 @@ void quay_finish(struct agent *agent, const Berth__V1__Assignment *assignment, e
 		assignment->trial->index, assignment->trial->job_id,
 		BERTH_STATEMENT_VERSION + (honesty == QUAY_OTHER_VERSION));
 	uint8_t signature[BERTH_SIGNATURE_SIZE];
-	assert_ok(berth_sign(
-			  agent->fixture->signing, BERTH_STATEMENT_TYPE, statement, strlen(statement), signature, &err),
-		err);
+	assert_ok(berth_sign(f->signing, BERTH_STATEMENT_TYPE, statement, strlen(statement), signature, &err), err);
 	Berth__V1__Attestation attestation = BERTH__V1__ATTESTATION__INIT, *attestations[] = {&attestation};
 	Berth__V1__LeaseReceipt receipt = BERTH__V1__LEASE_RECEIPT__INIT, *receipts[] = {&receipt};
 	Berth__V1__Evidence evidence = BERTH__V1__EVIDENCE__INIT;
@@ -438,5 +438,20 @@ void quay_finish(struct agent *agent, const Berth__V1__Assignment *assignment, e
 	done.result = &result;
 	body.body_case = BERTH__V1__REPORT__BODY_DONE;
 	body.done = &done;
+	body.boot_id = (char *)BOOT;
+	return berth_proto_clone(&body);
+}
+
+void quay_finish(struct agent *agent, const Berth__V1__Assignment *assignment, enum quay_honesty honesty)
+{
+	const char *lease = assignment->leases[0]->lease_id;
+	quay_move(agent, lease, BERTH__V1__LEASE_STATE__LEASE_DISPATCHING, 0);
+	quay_move(agent, lease, BERTH__V1__LEASE_STATE__LEASE_ACTIVE, 0);
+	quay_move(agent, lease, BERTH__V1__LEASE_STATE__LEASE_KILL_PROVED, 0);
+	quay_move(agent, lease, BERTH__V1__LEASE_STATE__LEASE_RETIRED, BERTH__V1__DEATH_PROOF__ABSENCE_SEEN);
+	BERTH_AUTO(berth_proto_cleanup) Berth__V1__Report *done = quay_done(agent->fixture, assignment, honesty);
+	Berth__V1__Report body = BERTH__V1__REPORT__INIT;
+	body.body_case = done->body_case;
+	body.done = done->done;
 	report(agent, &body);
 }

@@ -59,6 +59,7 @@ struct submitted {
 	struct berth_digest digest;
 };
 void quay_fill_job(struct submitted *job, const char *key, uint32_t tasks);
+bool quay_put_bundle_of(struct fixture *f, const struct submitted *job, struct berth_error *err);
 void quay_put_bundle(struct fixture *f, const struct submitted *job);
 char *quay_submit(struct fixture *f, const char *key, uint32_t tasks); // its id; the caller frees
 Berth__V1__JobState quay_state_of(struct fixture *f, const char *job);
@@ -81,3 +82,6 @@ void quay_move(struct agent *agent, const char *lease, Berth__V1__LeaseState to,
 enum quay_honesty { QUAY_HONEST, QUAY_LIES, QUAY_OTHER_FOLDER, QUAY_OTHER_VERSION };
 #define QUAY_FOLDER "the tar of a trial's folder"
 void quay_finish(struct agent *agent, const Berth__V1__Assignment *assignment, enum quay_honesty honesty);
+// The report of that end alone, without its sequence; the caller frees it.
+Berth__V1__Report *quay_done(
+	const struct fixture *f, const Berth__V1__Assignment *assignment, enum quay_honesty honesty);
