@@ -241,6 +241,7 @@ static void run(struct load *load)
 	struct pace pace = {.next_ns = berth_boot_ns(), .beat_ns = berth_boot_ns()};
 	run_until(load, &pace, berth_boot_ns() + options->warm_ms * BERTH_NS_PER_MS);
 	load->measuring = true;
+	fputs("measuring\n", stderr); // for who watches the server meanwhile
 	struct spent began = spent_now(load);
 	run_until(load, &pace, berth_boot_ns() + options->measure_ms * BERTH_NS_PER_MS);
 	struct spent ended = spent_now(load);
