@@ -25,7 +25,6 @@
 #define EXIT_FENCED    9
 #define DISK_FREE_MB   1024
 #define FILES_MAX      65536
-#define PERTURB_BYTE   0x5a
 
 struct flags {
 	const char *data, *credentials, *listen, *blobs_listen, *ready_file;
@@ -257,28 +256,9 @@ static int serve(const struct flags *flags, struct berth_error *err)
 	return ready ? 0 : berth_error_exit_code(err->code);
 }
 
-// glibc's thread caches keep freed memory as it was, whatever M_PERTURB says, and are made before main: without them
-// the program starts once more. The caller's own choice stands.
-static void drop_thread_caches(char **argv)
+static void limit_process(void)
 {
-	char self[4096];
-	ssize_t size = readlink("/proc/self/exe", self, sizeof self - 1);
-	if (size <= 0 || setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", 0) < 0) {
-		return;
-	}
-	self[size] = 0;
-	execv(self, argv);
-}
-
-static void limit_process(char **argv)
-{
-	if (!getenv("GLIBC_TUNABLES")) {
-		drop_thread_caches(argv);
-	}
-	// Freed memory is overwritten, so that secrets of ended jobs are in no core dump; few arenas keep the process
-	// small.
-	mallopt(M_PERTURB, PERTURB_BYTE);
-	mallopt(M_ARENA_MAX, 2);
+	mallopt(M_ARENA_MAX, 2); // few arenas keep the process small
 	struct rlimit files;
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FILES_MAX) {
 		files.rlim_cur = files.rlim_max < FILES_MAX ? files.rlim_max : FILES_MAX;
@@ -288,7 +268,7 @@ static void limit_process(char **argv)
 
 int main(int argc, char **argv)
 {
-	limit_process(argv);
+	limit_process();
 	berth_threads_setup();
 	berth_log_setup("coordinator", BERTH_LOG_INFO);
 	struct berth_error err = {0};

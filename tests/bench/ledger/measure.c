@@ -80,7 +80,7 @@ void histogram_print(FILE *out, const struct histogram *histogram)
 {
 	fprintf(out,
 		"{\"count\":%llu,\"p50_us\":%.1f,\"p90_us\":%.1f,\"p99_us\":%.1f,\"p999_us\":%.1f,\"max_us\":%.1f,"
-	        "\"cdf\":[",
+		"\"cdf\":[",
 		(unsigned long long)histogram->total, histogram_us(histogram, 0.5), histogram_us(histogram, 0.9),
 		histogram_us(histogram, 0.99), histogram_us(histogram, 0.999), (double)histogram->most_ns / 1000);
 	for (int i = 1; i <= CDF_POINTS; i++) {

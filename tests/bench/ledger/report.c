@@ -150,7 +150,7 @@ static void add_proofs(struct agent *agent, struct cycle *cycle, const struct sl
 	cycle->result.rewards_json = (char *)"{\"reward\":1}";
 	snprintf(cycle->statement, sizeof cycle->statement,
 		"{\"agent\":\"%s\",\"attestations\":[\"%s\"],\"outcome\":\"OUTCOME_SCORED\",\"receipts\":[{\"lease_"
-	        "id\":"
+		"id\":"
 		"\"%s\"}],\"rewards\":{\"reward\":1},\"trial\":{\"generation\":%u,\"index\":%u,\"job_id\":\"%s\"},"
 		"\"version\":1}",
 		agent->name, digest_text, slot->lease, slot->generation, slot->index, agent->load->job);
@@ -173,7 +173,7 @@ static void add_done(struct agent *agent, struct cycle *cycle, const struct slot
 		cycle->result.outcome = BERTH__V1__OUTCOME__OUTCOME_TASK;
 		snprintf(cycle->statement, sizeof cycle->statement,
 			"{\"agent\":\"%s\",\"attestations\":[],\"outcome\":\"OUTCOME_TASK\",\"receipts\":[],"
-		        "\"rewards\":"
+			"\"rewards\":"
 			"null,\"trial\":{\"generation\":%u,\"index\":%u,\"job_id\":\"%s\"},\"version\":1}",
 			agent->name, slot->generation, slot->index, agent->load->job);
 	}
