@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which rows an event changes: for a writer of records that only writes what did.
-#include <stdarg.h>
+#include <string.h>
 
 #include "common/base/mem.h"
 #include "coordinator/budget/state.h"
@@ -11,44 +11,55 @@ struct visit {
 	void *context;
 };
 
-__attribute__((format(printf, 2, 3))) static void tell(const struct visit *visit, const char *format, ...)
+// The parts, one after the other, as a key. Each event of a paid lease tells ten of them, so nothing is formatted.
+static void tell_parts(const struct visit *visit, const char *const *parts, size_t count)
 {
-	va_list args;
-	va_start(args, format);
-	BERTH_AUTO_FREE char *key = berth_vformat(format, args);
-	va_end(args);
+	BERTH_AUTO(berth_buf_free) struct berth_buf large = {0};
+	char small[256];
+	size_t size = 0;
+	for (size_t i = 0; i < count; i++) {
+		size += strlen(parts[i]);
+	}
+	char *key = size < sizeof small ? small : (char *)berth_buf_reserve(&large, size);
+	char *at = key;
+	for (size_t i = 0; i < count; i++) {
+		at = stpcpy(at, parts[i]);
+	}
 	visit->each(visit->context, key);
 }
 
+#define TELL(visit, ...)                                                                                               \
+	tell_parts(visit, (const char *const[]){__VA_ARGS__}, BERTH_COUNT(((const char *const[]){__VA_ARGS__})))
+
 static void tell_reservation(const struct visit *visit, const Berth__V1__Reservation *row)
 {
-	tell(visit, "budget/%s", row->budget); // a breach is its own
-	tell(visit, "budget_sum/%s/total", row->budget);
-	tell(visit, "budget_sum/%s/phase/%s", row->budget, row->scope ? row->scope->phase : "");
+	TELL(visit, "budget/", row->budget); // a breach is its own
+	TELL(visit, "budget_sum/", row->budget, "/total");
+	TELL(visit, "budget_sum/", row->budget, "/phase/", row->scope ? row->scope->phase : "");
 	if (row->job_id[0]) {
-		tell(visit, "budget_sum/%s/job/%s", row->budget, row->job_id);
+		TELL(visit, "budget_sum/", row->budget, "/job/", row->job_id);
 	}
 	if (row->user[0]) {
-		tell(visit, "budget_sum/%s/user/%s", row->budget, row->user);
+		TELL(visit, "budget_sum/", row->budget, "/user/", row->user);
 	}
-	tell(visit, "reservation/%s", row->reservation_id);
+	TELL(visit, "reservation/", row->reservation_id);
 }
 
 static void tell_opened(const struct visit *visit, const Berth__Store__V1__BudgetOpened *opened)
 {
-	tell(visit, "budget/%s", opened->name);
-	tell(visit, "budget_sum/%s/total", opened->name);
+	TELL(visit, "budget/", opened->name);
+	TELL(visit, "budget_sum/", opened->name, "/total");
 	for (size_t i = 0; opened->policy && i < opened->policy->n_phase_limits; i++) {
-		tell(visit, "budget_sum/%s/phase/%s", opened->name, opened->policy->phase_limits[i]->phase);
+		TELL(visit, "budget_sum/", opened->name, "/phase/", opened->policy->phase_limits[i]->phase);
 	}
 }
 
 static void tell_amended(const struct visit *visit, const Berth__Store__V1__BudgetAmended *amended)
 {
-	tell(visit, "budget/%s", amended->name);
+	TELL(visit, "budget/", amended->name);
 	for (size_t i = 0; i < amended->n_sub_limits; i++) {
 		const Berth__V1__SubLimit *sub = amended->sub_limits[i];
-		tell(visit, "budget_sum/%s/%s/%s", amended->name, sub->job_id[0] ? "job" : "user",
+		TELL(visit, "budget_sum/", amended->name, sub->job_id[0] ? "/job/" : "/user/",
 			sub->job_id[0] ? sub->job_id : sub->user);
 	}
 }
@@ -66,7 +77,7 @@ void berth_budgets_keys(const struct berth_budgets *budgets, const Berth__Store_
 		tell_amended(&visit, event->budget_amended);
 		break;
 	case BERTH__STORE__V1__EVENT__BODY_BUDGET_JOB_LIMITED:
-		tell(&visit, "budget_sum/%s/job/%s", event->budget_job_limited->budget,
+		TELL(&visit, "budget_sum/", event->budget_job_limited->budget, "/job/",
 			event->budget_job_limited->job_id);
 		break;
 	case BERTH__STORE__V1__EVENT__BODY_BUDGET_RESERVED:

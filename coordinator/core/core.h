@@ -28,6 +28,7 @@
 #define BERTH_JOB_CELLS_MAX         1000000
 #define BERTH_FENCE_EXTRA_MS        5000 // the fencing wait is hold_ms * 1.05 + this
 #define BERTH_OPEN_LEASES_NAMED_MAX 100
+#define BERTH_EFFECT_REASON_MAX     160
 
 struct berth_core;
 
@@ -108,7 +109,7 @@ struct berth_command {
 
 enum berth_effect_kind {
 	BERTH_EFFECT_WELCOME,        // to agent: obeys `applied_through`
-	BERTH_EFFECT_REFUSE,         // end the agent's stream with `error`
+	BERTH_EFFECT_REFUSE,         // end the agent's stream: code, reason
 	BERTH_EFFECT_HEARTBEAT_ACK,  // to agent: sequence
 	BERTH_EFFECT_REPORT_ACK,     // to agent: boot_id, sequence
 	BERTH_EFFECT_ASSIGN,         // to agent: trial, by job, index and generation
@@ -129,7 +130,8 @@ struct berth_effect {
 	char boot_id[BERTH_ID_SIZE];
 	uint32_t index, generation;
 	uint64_t sequence;
-	struct berth_error error; // REFUSE; its message is the reason of REVOKE
+	enum berth_error_code code;           // REFUSE
+	char reason[BERTH_EFFECT_REASON_MAX]; // REFUSE, REVOKE
 };
 
 struct berth_outcome {

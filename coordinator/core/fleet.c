@@ -146,7 +146,8 @@ void decide_hello(const struct decision *decision)
 	}
 	if (agent->session) {
 		struct berth_effect *old = effect_agent(decision, BERTH_EFFECT_REFUSE, agent);
-		berth_fail(&old->error, BERTH_ERROR_CONFLICT, "agent %s opened another session", agent->name);
+		old->code = BERTH_ERROR_CONFLICT;
+		snprintf(old->reason, sizeof old->reason, "agent %s opened another session", agent->name);
 	}
 	bool restarted = strcmp(agent->boot_id, command->hello->boot_id) != 0;
 	if (restarted) {
@@ -207,7 +208,7 @@ static void reconcile(const struct decision *decision, struct agent *agent)
 		snprintf(revoke->job_id, sizeof revoke->job_id, "%s", key->job_id);
 		revoke->index = key->index;
 		revoke->generation = key->generation;
-		berth_fail(&revoke->error, BERTH_ERROR_FENCED, "not assigned to this agent (any more)");
+		snprintf(revoke->reason, sizeof revoke->reason, "not assigned to this agent (any more)");
 	}
 }
 

@@ -144,7 +144,7 @@ void decide_cancel(const struct decision *decision)
 	for (uint32_t i = 0; i < job->cells_count; i++) {
 		if (job->cells[i].agent) {
 			struct berth_effect *revoke = effect_cell(decision, BERTH_EFFECT_REVOKE, &job->cells[i]);
-			berth_fail(&revoke->error, BERTH_ERROR_CANCELLED, "the job was cancelled");
+			snprintf(revoke->reason, sizeof revoke->reason, "the job was cancelled");
 		}
 	}
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_JOB_CANCEL_REQUESTED);

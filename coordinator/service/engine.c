@@ -328,28 +328,38 @@ struct berth_engine *berth_engine_start(const struct berth_engine_options *optio
 	return engine;
 }
 
-bool berth_engine_post(struct berth_engine *engine, struct berth_engine_request *request, struct berth_error *err)
+bool berth_engine_post_all(
+	struct berth_engine *engine, struct berth_engine_request *first, size_t count, struct berth_error *err)
 {
+	struct berth_engine_request *last = first;
+	while (last->next) {
+		last = last->next;
+	}
 	bool ok = true;
 	pthread_mutex_lock(&engine->lock);
 	if (engine->stopping) {
 		ok = berth_fail(err, BERTH_ERROR_NOT_SERVING, "the coordinator is stopping: try again when it is back");
 	} else if (engine->requests_count >= BERTH_ENGINE_QUEUE_MAX &&
-		   request->command.kind != BERTH_COMMAND_STREAM_DOWN) {
+		   first->command.kind != BERTH_COMMAND_STREAM_DOWN) {
 		ok = berth_fail(err, BERTH_ERROR_EXHAUSTED, "too many commands wait in the coordinator: try again");
 	} else {
-		request->next = NULL;
 		if (engine->requests) {
-			engine->requests_tail->next = request;
+			engine->requests_tail->next = first;
 		} else {
-			engine->requests = request;
+			engine->requests = first;
 		}
-		engine->requests_tail = request;
-		engine->requests_count++;
+		engine->requests_tail = last;
+		engine->requests_count += count;
 		pthread_cond_signal(&engine->wake);
 	}
 	pthread_mutex_unlock(&engine->lock);
 	return ok;
+}
+
+bool berth_engine_post(struct berth_engine *engine, struct berth_engine_request *request, struct berth_error *err)
+{
+	request->next = NULL;
+	return berth_engine_post_all(engine, request, 1, err);
 }
 
 bool berth_engine_ask(struct berth_engine *engine, const struct berth_rpc_principal *principal,

@@ -3,7 +3,7 @@
 // events as one batch with one sync, and only then lets replies and effects out. While a batch is being synced the next
 // fills.
 //
-// berth_engine_post and berth_engine_ask may be called from any thread but its own.
+// berth_engine_post, _post_all and _ask may be called from any thread but its own.
 #pragma once
 
 #include <stdbool.h>
@@ -52,6 +52,9 @@ struct berth_engine_request {
 struct berth_engine *berth_engine_start(const struct berth_engine_options *options, struct berth_error *err);
 // False with EXHAUSTED when too much waits (BERTH_ENGINE_QUEUE_MAX), NOT_SERVING when it stops; `done` is not called.
 bool berth_engine_post(struct berth_engine *engine, struct berth_engine_request *request, struct berth_error *err);
+// The same for several that are linked by `next`, in that order: all or none.
+bool berth_engine_post_all(
+	struct berth_engine *engine, struct berth_engine_request *first, size_t count, struct berth_error *err);
 // Runs `ask` on the engine's thread on a state that is committed, and waits for it. The principal's certificate is
 // checked first (NULL: the coordinator itself).
 bool berth_engine_ask(struct berth_engine *engine, const struct berth_rpc_principal *principal,

@@ -41,41 +41,61 @@ void berth_session_begin(struct berth_rpc_call *call, void *context)
 
 struct arrived { // a message on its way through the engine
 	struct berth_engine_request request;
-	struct berth_daemon *daemon;
-	struct berth_rpc_call *call; // referenced
 	Berth__V1__AgentMessage *message;
-	char agent[BERTH_RPC_NAME_MAX];
-	bool is_hello;
-	struct session *session; // of `call`, which outlives it
+	struct arrivals *all;
 };
 
-static void free_arrived(struct arrived *arrived)
+struct arrivals {                    // what came together: posted as one, freed when the last is decided
+	struct session *session;     // of `call`, which outlives it
+	struct berth_rpc_call *call; // referenced
+	size_t undecided;
+	struct arrived each[];
+};
+
+static struct arrivals *arrivals_new(struct session *session, size_t count)
 {
-	berth_rpc_call_unref(arrived->call);
+	struct arrivals *all = berth_alloc(sizeof *all + count * sizeof all->each[0]);
+	all->session = session;
+	all->call = berth_rpc_call_ref(session->call);
+	all->undecided = count;
+	for (size_t i = 0; i < count; i++) {
+		all->each[i].all = all;
+		all->each[i].request.next = i + 1 < count ? &all->each[i + 1].request : NULL;
+	}
+	return all;
+}
+
+static void arrived_free(struct arrived *arrived)
+{
+	struct arrivals *all = arrived->all;
 	berth_proto_free(arrived->message);
-	free(arrived);
+	if (--all->undecided == 0) {
+		berth_rpc_call_unref(all->call);
+		free(all);
+	}
 }
 
 static void arrived_done(
 	struct berth_engine_request *request, const struct berth_core *core, const struct berth_outcome *outcome)
 {
 	struct arrived *arrived = (struct arrived *)request;
+	struct session *session = arrived->all->session;
 	if (outcome->error.code != BERTH_ERROR_OK) {
-		berth_log_warn("session refused", "agent=%s code=%s reason=%s", arrived->agent,
+		berth_log_warn("session refused", "agent=%s code=%s reason=%s", session->agent,
 			berth_error_name(outcome->error.code), berth_log_quote(outcome->error.message));
-		session_flush(arrived->session);
-		berth_rpc_finish(arrived->call, &outcome->error);
-	} else if (arrived->is_hello) {
+		session_flush(session);
+		berth_rpc_finish(session->call, &outcome->error);
+	} else if (request->command.kind == BERTH_COMMAND_HELLO) {
 		const uint8_t *der;
 		size_t size;
-		if (berth_core_signing_key(core, arrived->agent, &der, &size)) {
-			arrived->session->signing_key_der = berth_memdup(der, size);
-			arrived->session->signing_key_size = size;
+		if (berth_core_signing_key(core, session->agent, &der, &size)) {
+			session->signing_key_der = berth_memdup(der, size);
+			session->signing_key_size = size;
 		}
 		// The next message is read only now, so the session above is whole when it comes.
-		berth_rpc_read_next(arrived->call);
+		berth_rpc_read_next(session->call);
 	}
-	free_arrived(arrived);
+	arrived_free(arrived);
 }
 
 static bool is_digest(const ProtobufCBinaryData *bytes, const struct berth_digest *digest)
@@ -90,10 +110,11 @@ static void look_up_seen(struct berth_engine_request *request)
 	const Berth__V1__LedgerHead *seen = arrived->message->hello->seen;
 	struct berth_ledger_head head;
 	struct berth_error err;
-	request->command.seen_held = !seen || seen->sequence == 0 ||
-	                             (berth_ledger_head_at(arrived->daemon->ledger, seen->sequence, &head, &err) &&
-					     is_digest(&seen->leaf_hash, &head.leaf) &&
-					     (!seen->root_hash.len || is_digest(&seen->root_hash, &head.root)));
+	request->command.seen_held =
+		!seen || seen->sequence == 0 ||
+		(berth_ledger_head_at(arrived->all->session->daemon->ledger, seen->sequence, &head, &err) &&
+			is_digest(&seen->leaf_hash, &head.leaf) &&
+			(!seen->root_hash.len || is_digest(&seen->root_hash, &head.root)));
 }
 
 static void fill_done(struct session *session, struct arrived *arrived)
@@ -115,7 +136,7 @@ static bool fill_command(struct session *session, struct arrived *arrived, struc
 {
 	struct berth_command *command = &arrived->request.command;
 	const Berth__V1__AgentMessage *message = arrived->message;
-	command->agent = arrived->agent;
+	command->agent = session->agent;
 	command->session = session->id;
 	switch (message->body_case) {
 	case BERTH__V1__AGENT_MESSAGE__BODY_HELLO:
@@ -144,22 +165,22 @@ static bool fill_command(struct session *session, struct arrived *arrived, struc
 	}
 }
 
-static bool post(struct session *session, const Berth__V1__AgentMessage *message, struct berth_error *err)
+// The messages move on with the engine's requests, so the batch loses them.
+static bool post(struct session *session, const Berth__V1__AgentBatch *batch, struct berth_error *err)
 {
-	struct arrived *arrived = berth_alloc(sizeof *arrived);
-	arrived->daemon = session->daemon;
-	arrived->session = session;
-	arrived->call = berth_rpc_call_ref(session->call);
-	arrived->message = berth_proto_clone(message);
-	memcpy(arrived->agent, session->agent, sizeof arrived->agent);
-	arrived->request.done = arrived_done;
-	arrived->request.principal = *berth_rpc_call_principal(session->call);
-	berth_actor(session->call, arrived->request.actor);
-	arrived->is_hello = message->body_case == BERTH__V1__AGENT_MESSAGE__BODY_HELLO;
-	bool ok = fill_command(session, arrived, err) &&
-	          berth_engine_post(session->daemon->engine, &arrived->request, err);
-	if (!ok) {
-		free_arrived(arrived);
+	struct arrivals *all = arrivals_new(session, batch->n_messages);
+	bool ok = true;
+	for (size_t i = 0; i < batch->n_messages; i++) {
+		struct arrived *arrived = &all->each[i];
+		arrived->message = BERTH_STEAL(batch->messages[i]);
+		arrived->request.done = arrived_done;
+		arrived->request.principal = *berth_rpc_call_principal(session->call);
+		berth_actor(session->call, arrived->request.actor);
+		ok = ok && fill_command(session, arrived, err);
+	}
+	ok = ok && berth_engine_post_all(session->daemon->engine, &all->each[0].request, batch->n_messages, err);
+	for (size_t i = 0, count = ok ? 0 : batch->n_messages; i < count; i++) {
+		arrived_free(&all->each[i]);
 	}
 	return ok;
 }
@@ -189,10 +210,7 @@ void berth_session_message(struct berth_rpc_call *call, const ProtobufCMessage *
 	bool greets = !session->welcomed;
 	bool ok = may_be_taken(session, batch, &err);
 	session->welcomed = true;
-	for (size_t i = 0; ok && i < batch->n_messages; i++) {
-		ok = post(session, batch->messages[i], &err);
-	}
-	if (!ok) {
+	if (!ok || !post(session, batch, &err)) {
 		berth_rpc_finish(call, &err);
 	} else if (!greets) { // else reading goes on when the Hello is decided
 		berth_rpc_read_next(call);
@@ -210,11 +228,12 @@ static void down_done(
 {
 	(void)core, (void)outcome;
 	struct arrived *arrived = (struct arrived *)request;
+	struct session *session = arrived->all->session;
 	// Every earlier message of the session has been decided by now, and no later one can come.
-	session_forget(arrived->session);
-	free(arrived->session->signing_key_der);
-	free(arrived->session);
-	free_arrived(arrived);
+	session_forget(session);
+	arrived_free(arrived);
+	free(session->signing_key_der);
+	free(session);
 }
 
 void berth_session_ended(struct berth_rpc_call *call, bool cancelled, void *context)
@@ -225,13 +244,10 @@ void berth_session_ended(struct berth_rpc_call *call, bool cancelled, void *cont
 	pthread_mutex_lock(&daemon->sessions->lock);
 	DL_DELETE(daemon->sessions->list, session);
 	pthread_mutex_unlock(&daemon->sessions->lock);
-	struct arrived *arrived = berth_alloc(sizeof *arrived);
-	arrived->call = berth_rpc_call_ref(call);
-	arrived->session = session;
-	memcpy(arrived->agent, session->agent, sizeof arrived->agent);
+	struct arrived *arrived = &arrivals_new(session, 1)->each[0];
 	arrived->request.done = down_done;
 	arrived->request.command.kind = BERTH_COMMAND_STREAM_DOWN;
-	arrived->request.command.agent = arrived->agent;
+	arrived->request.command.agent = session->agent;
 	arrived->request.command.session = session->id;
 	struct berth_error err;
 	if (!berth_engine_post(daemon->engine, &arrived->request, &err)) {

@@ -159,6 +159,14 @@ static void send_report_ack(struct session *session, const struct berth_effect *
 	send_copy(session, &message);
 }
 
+static void refuse(struct session *session, const struct berth_effect *effect)
+{
+	struct berth_error err;
+	berth_fail(&err, effect->code, "%s", effect->reason);
+	session_flush(session);
+	berth_rpc_finish(session->call, &err);
+}
+
 static void send_revoke(struct session *session, const struct berth_effect *effect)
 {
 	Berth__V1__CoordinatorMessage message = BERTH__V1__COORDINATOR_MESSAGE__INIT;
@@ -168,7 +176,7 @@ static void send_revoke(struct session *session, const struct berth_effect *effe
 	key.index = effect->index;
 	key.generation = effect->generation;
 	revoke.trial = &key;
-	revoke.reason = (char *)effect->error.message;
+	revoke.reason = (char *)effect->reason;
 	message.body_case = BERTH__V1__COORDINATOR_MESSAGE__BODY_REVOKE;
 	message.revoke = &revoke;
 	send_copy(session, &message);
@@ -275,8 +283,7 @@ void berth_session_effect(struct berth_daemon *daemon, const struct berth_core *
 		send_welcome(session, core, effect);
 		break;
 	case BERTH_EFFECT_REFUSE:
-		session_flush(session);
-		berth_rpc_finish(call, &effect->error);
+		refuse(session, effect);
 		break;
 	case BERTH_EFFECT_HEARTBEAT_ACK:
 		send_heartbeat_ack(session, effect);
