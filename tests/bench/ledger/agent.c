@@ -185,13 +185,15 @@ static void take_message(struct agent *agent, const Berth__V1__CoordinatorMessag
 	}
 }
 
+struct arena {
+	char *room;
+	size_t used, size;
+};
+
 // Unpacked messages live until the next: their memory is taken in one piece.
 static void *take_memory(void *context, size_t size)
 {
-	struct {
-		char *room;
-		size_t used, size;
-	} *arena = context;
+	struct arena *arena = context;
 	size_t at = arena->used;
 	arena->used += (size + 15) / 16 * 16;
 	if (arena->used > arena->size) {
@@ -207,10 +209,7 @@ static void leave_memory(void *context, void *memory)
 
 static void take_batch(struct agent *agent, grpc_byte_buffer *buffer)
 {
-	static struct {
-		char *room;
-		size_t used, size;
-	} arena = {.size = 64 * 1024 * 1024};
+	static struct arena arena = {.size = 64 * 1024 * 1024};
 	ProtobufCAllocator allocator = {take_memory, leave_memory, &arena};
 	arena.room = arena.room ? arena.room : berth_alloc(arena.size);
 	arena.used = 0;

@@ -3,14 +3,19 @@
 
 #include <grpc/grpc_security.h>
 #include <grpc/support/time.h>
+#include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
 
 #define MESSAGE_BYTES (16 * 1024 * 1024)
 
-enum tag_kind { TAG_OPENED, TAG_READ, TAG_WRITE, TAG_STATUS };
+// The queue's own deadlines are whole milliseconds: a nearer one is kept by a thread.
+#define NEAR_NS (20 * BERTH_NS_PER_MS)
+
+enum tag_kind { TAG_OPENED, TAG_READ, TAG_WRITE, TAG_STATUS, TAG_WAKE };
 
 struct tag {
 	enum tag_kind kind;
@@ -28,9 +33,75 @@ struct line {
 	bool over;
 };
 
+static struct {
+	pthread_t thread;
+	pthread_mutex_t lock; // guards what follows
+	pthread_cond_t changed;
+	int64_t at_ns; // boot clock, 0: nothing to wait for
+	bool posted;   // its tag is in the queue
+	grpc_call *call;
+	struct tag tag;
+} waker = {.lock = PTHREAD_MUTEX_INITIALIZER, .tag = {.kind = TAG_WAKE}};
+
+static struct timespec monotonic_in(int64_t ns)
+{
+	struct timespec at;
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	ns += at.tv_nsec;
+	return (struct timespec){at.tv_sec + ns / BERTH_NS_PER_S, ns % BERTH_NS_PER_S};
+}
+
+// An empty batch comes out of its queue at once.
+static void *wake_when_due(void *context)
+{
+	(void)context;
+	pthread_mutex_lock(&waker.lock);
+	for (;;) {
+		int64_t left_ns = waker.at_ns ? waker.at_ns - berth_boot_ns() : 0;
+		if (!waker.at_ns || waker.posted) {
+			pthread_cond_wait(&waker.changed, &waker.lock);
+		} else if (left_ns > 0) {
+			struct timespec at = monotonic_in(left_ns);
+			pthread_cond_timedwait(&waker.changed, &waker.lock, &at);
+		} else {
+			waker.at_ns = 0;
+			waker.posted = true;
+			grpc_call_start_batch(waker.call, NULL, 0, &waker.tag, NULL);
+		}
+	}
+	return NULL;
+}
+
+static void wake_at(int64_t at_ns)
+{
+	pthread_mutex_lock(&waker.lock);
+	if (!waker.at_ns || at_ns < waker.at_ns) {
+		waker.at_ns = at_ns;
+		pthread_cond_signal(&waker.changed);
+	}
+	pthread_mutex_unlock(&waker.lock);
+}
+
+static void woken(void)
+{
+	pthread_mutex_lock(&waker.lock);
+	waker.posted = false;
+	pthread_cond_signal(&waker.changed);
+	pthread_mutex_unlock(&waker.lock);
+}
+
 grpc_completion_queue *line_queue_new(void)
 {
-	return grpc_completion_queue_create_for_next(NULL);
+	grpc_completion_queue *queue = grpc_completion_queue_create_for_next(NULL);
+	grpc_channel *nowhere = grpc_lame_client_channel_create("nowhere", GRPC_STATUS_UNAVAILABLE, "");
+	waker.call = grpc_channel_create_call(nowhere, NULL, GRPC_PROPAGATE_DEFAULTS, queue,
+		grpc_slice_from_static_string("/wake"), NULL, gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
+	pthread_condattr_t attr;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&waker.changed, &attr);
+	pthread_create(&waker.thread, NULL, wake_when_due, NULL);
+	return queue;
 }
 
 grpc_channel *line_channel_new(const char *address, const struct berth_rpc_tls *tls)
@@ -105,7 +176,7 @@ void line_send(struct line *line, grpc_byte_buffer *buffer)
 static bool take(struct tag *tag, bool success, struct line_event *event)
 {
 	struct line *line = tag->line;
-	event->owner = line->owner;
+	event->owner = line ? line->owner : NULL;
 	switch (tag->kind) {
 	case TAG_READ:
 		event->kind = LINE_RECEIVED;
@@ -134,8 +205,15 @@ static gpr_timespec at(int64_t deadline_ns)
 
 bool line_next(grpc_completion_queue *queue, int64_t deadline_ns, struct line_event *event)
 {
+	if (deadline_ns - berth_boot_ns() < NEAR_NS) {
+		wake_at(deadline_ns);
+	}
 	for (;;) {
 		grpc_event found = grpc_completion_queue_next(queue, at(deadline_ns), NULL);
+		if (found.type == GRPC_OP_COMPLETE && found.tag == &waker.tag) {
+			woken();
+			return false;
+		}
 		if (found.type != GRPC_OP_COMPLETE) {
 			return false;
 		}

@@ -4,18 +4,16 @@
 #include "tests/bench/ledger/load.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
-#include "common/base/thread.h"
 
 #define CONNECT_MS 120000
 #define GONE_MS    30000
+#define DRAIN_MS   50
 
 static bool set(struct load_options *options, const char *name, const char *value)
 {
@@ -44,6 +42,7 @@ static bool set(struct load_options *options, const char *name, const char *valu
 		{.name = "whole", .flag = &options->whole},
 		{.name = "paid", .flag = &options->paid},
 		{.name = "hold", .flag = &options->hold},
+		{.name = "drain", .flag = &options->drain},
 	};
 	if (strcmp(name, "rate") == 0) {
 		options->rate = strtod(value, NULL);
@@ -229,6 +228,26 @@ static void print_run(const struct load *load, struct spent began, struct spent 
 	fflush(stdout);
 }
 
+static uint32_t count_granted(const struct load *load)
+{
+	uint32_t granted = 0;
+	for (uint32_t i = 0; i < load->trials_count; i++) {
+		granted += load->trials[i].generation != 0;
+	}
+	return granted;
+}
+
+static void drain(struct load *load, struct pace *pace)
+{
+	for (uint32_t left = 1; left && !load->over;) {
+		run_until(load, pace, berth_boot_ns() + DRAIN_MS * BERTH_NS_PER_MS);
+		left = 0;
+		for (uint32_t i = 0; i < load->trials_count; i++) {
+			left += !load->trials[i].acknowledged;
+		}
+	}
+}
+
 static void run(struct load *load)
 {
 	const struct load_options *options = &load->options;
@@ -249,7 +268,13 @@ static void run(struct load *load)
 	if (load->over) {
 		bench_fail("the coordinator ended %u of %u sessions", load->over, options->agents);
 	}
+	if (!options->hold && !options->drain && count_granted(load) == load->trials_count) {
+		bench_fail("the job of %u trials was too small: it was over before the load", load->trials_count);
+	}
 	print_run(load, began, ended);
+	if (options->drain) {
+		drain(load, &pace);
+	}
 	if (options->journal) {
 		run_until(load, &pace, berth_boot_ns() + GONE_MS * BERTH_NS_PER_MS);
 		journal_write(load);

@@ -26,6 +26,7 @@ struct load_options {
 	int64_t beat_ms;          // 0: as the coordinator says
 	uint32_t tasks, attempts; // of the job
 	bool whole, paid, hold;   // hold: complete nothing
+	bool drain;               // go on until every trial of the job is over
 	const char *journal;      // go on until the server is gone, then write what was acknowledged
 };
 
