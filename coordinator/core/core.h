@@ -214,9 +214,19 @@ bool berth_core_is_forgotten(const struct berth_core *core, const char *job_id);
 // As berth_core_trial, from the records of the trial and its job. Any thread.
 Berth__V1__Trial *berth_core_recorded_trial(const Berth__Store__V1__JobRow *job,
 	const Berth__Store__V1__TrialRow *trial, const Berth__V1__JobSpec *spec, uint64_t *result_sequence);
-// For ASSIGN: the trial's leases as begun. False when the assignment is not current any more.
+// For ASSIGN: the trial's leases as begun. What the message points at is the core's until the next decision, and this
+// struct's own. False when the assignment is not current any more.
+#define BERTH_RUN_LEASES_MAX 2
+struct berth_core_assignment {
+	Berth__V1__Assignment message; // without trial_name and secrets: the caller's
+	Berth__V1__TrialKey trial;
+	Berth__V1__JobSpec spec;
+	Berth__V1__Lease *leases[BERTH_RUN_LEASES_MAX];
+};
 bool berth_core_assignment(const struct berth_core *core, const char *job_id, uint32_t index, uint32_t generation,
-	Berth__V1__Assignment *assignment);
+	struct berth_core_assignment *assignment);
+// The name of a trial of a job that has not ended; the caller frees.
+char *berth_core_trial_name(const struct berth_core *core, const char *job_id, uint32_t index);
 size_t berth_core_agents(const struct berth_core *core, Berth__V1__Agent **agents, size_t limit);
 Berth__V1__Agent *berth_core_agent(const struct berth_core *core, const char *name);
 // Keys of what runs on an agent, at most `limit`.

@@ -199,35 +199,43 @@ Berth__V1__Trial *berth_core_recorded_trial(const Berth__Store__V1__JobRow *reco
 }
 
 bool berth_core_assignment(const struct berth_core *core, const char *job_id, uint32_t index, uint32_t generation,
-	Berth__V1__Assignment *assignment)
+	struct berth_core_assignment *assignment)
 {
 	const struct job *job = core_job(core, job_id);
 	const struct cell *cell = job && job->cells && index < job->cells_count ? &job->cells[index] : NULL;
 	if (!cell || !cell->agent || cell->generation != generation) {
 		return false;
 	}
-	assignment->trial = berth_alloc(sizeof *assignment->trial);
-	berth__v1__trial_key__init(assignment->trial);
-	berth_proto_set_string(&assignment->trial->job_id, job_id);
-	assignment->trial->index = index;
-	assignment->trial->generation = generation;
-	assignment->trial_name = cell_name(cell, job->spec);
-	assignment->attempt = cell_attempt(cell);
+	Berth__V1__Assignment *message = &assignment->message;
+	berth__v1__assignment__init(message);
+	berth__v1__trial_key__init(&assignment->trial);
+	assignment->trial.job_id = cell->job->id;
+	assignment->trial.index = index;
+	assignment->trial.generation = generation;
 	// Only this trial's agent and task, without copying a spec of thousands.
-	Berth__V1__JobSpec narrow = *job->spec;
-	narrow.n_agents = narrow.n_tasks = 1;
-	narrow.agents = &job->spec->agents[cell_agent(cell)];
-	narrow.tasks = &job->spec->tasks[cell_task(cell)];
-	narrow.config_json = (char *)protobuf_c_empty_string;
-	assignment->spec = berth_proto_clone(&narrow);
-	assignment->agent = cell_agent(cell);
-	assignment->task = cell_task(cell);
+	assignment->spec = *job->spec;
+	assignment->spec.n_agents = assignment->spec.n_tasks = 1;
+	assignment->spec.agents = &job->spec->agents[cell_agent(cell)];
+	assignment->spec.tasks = &job->spec->tasks[cell_task(cell)];
+	assignment->spec.config_json = (char *)protobuf_c_empty_string;
+	message->trial = &assignment->trial;
+	message->spec = &assignment->spec;
+	message->attempt = cell_attempt(cell);
+	message->agent = cell_agent(cell);
+	message->task = cell_task(cell);
+	message->leases = assignment->leases;
 	const struct lease *lease;
 	LL_FOREACH2(cell->leases, lease, next_of_cell)
 	{
-		berth_proto_append(&assignment->n_leases, &assignment->leases, berth_proto_clone(lease->record));
+		assignment->leases[message->n_leases++] = lease->record;
 	}
 	return true;
+}
+
+char *berth_core_trial_name(const struct berth_core *core, const char *job_id, uint32_t index)
+{
+	const struct job *job = core_job(core, job_id);
+	return job && job->cells && index < job->cells_count ? cell_name(&job->cells[index], job->spec) : NULL;
 }
 
 static Berth__V1__Agent *agent_message(const struct agent *agent)

@@ -308,7 +308,7 @@ void decide_create_budget(const struct decision *decision);
 void decide_amend_budget(const struct decision *decision);
 
 // price.c: which leases a run of a trial needs, and what they hold at most
-#define RUN_LEASES_MAX 2
+#define RUN_LEASES_MAX BERTH_RUN_LEASES_MAX
 struct run_lease {
 	Berth__V1__LeaseRole role;
 	char meter_id[BERTH_METER_ID_SIZE]; // empty: it is not paid for

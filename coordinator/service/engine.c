@@ -244,9 +244,9 @@ static void run_batch(struct berth_engine *engine, struct berth_engine_request *
 		commit_on_ballast(engine, &err);
 	}
 	deliver(engine);
-	berth_recorder_committed(&engine->recorder, berth_boot_ns());
 	answer(engine, questions);
 	engine->settle_ns = engine->options.settled(engine->options.context, engine->options.core);
+	berth_recorder_committed(&engine->recorder, berth_boot_ns());
 	if (full) {
 		disk_failed(&err);
 	}

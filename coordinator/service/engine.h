@@ -22,8 +22,8 @@ struct berth_engine_options {
 	int64_t tick_ms;             // the longest that the core goes without a tick
 	// On the engine's thread, after the commit: one effect, in order. The core may be asked, not decided.
 	void (*effect)(void *context, const struct berth_core *core, const struct berth_effect *effect);
-	// On the engine's thread, after each batch. Gives the time (boot clock) by which it wants to be called again,
-	// INT64_MAX when it does not mind.
+	// On the engine's thread, after each batch's effects, before anything that they point at may change. Gives the
+	// time (boot clock) by which it wants to be called again, INT64_MAX when it does not mind.
 	int64_t (*settled)(void *context, const struct berth_core *core);
 	void *context;
 };

@@ -33,13 +33,30 @@ static void fill_head(const struct berth_daemon *daemon, Berth__V1__LedgerHead *
 	berth_heads_fill(daemon->heads, &newest, storage, head);
 }
 
+struct assignment { // on its way out
+	Berth__V1__CoordinatorMessage message;
+	struct berth_core_assignment borrowed;
+};
+
+static void free_message(Berth__V1__CoordinatorMessage *message)
+{
+	if (message->body_case == BERTH__V1__COORDINATOR_MESSAGE__BODY_ASSIGNMENT) {
+		struct assignment *assignment = (struct assignment *)message;
+		free(assignment->borrowed.message.trial_name);
+		berth_proto_free(assignment->borrowed.message.secrets);
+		free(assignment);
+	} else {
+		berth_proto_free(message);
+	}
+}
+
 void session_forget(struct session *session)
 {
 	if (session->outgoing.n_messages) {
 		DL_DELETE2(session->daemon->sessions->pending, session, pending_prev, pending_next);
 	}
 	for (size_t i = 0; i < session->outgoing.n_messages; i++) {
-		berth_proto_free(session->outgoing.messages[i]);
+		free_message(session->outgoing.messages[i]);
 	}
 	free(session->outgoing.messages);
 	berth__v1__coordinator_batch__init(&session->outgoing);
@@ -232,21 +249,22 @@ static Berth__V1__SecretSet *secrets_of(struct berth_daemon *daemon, const Berth
 	return set;
 }
 
+// Not cloned: what it points at in the core stands until it is sent, which is before the next decision.
 static void send_assignment(struct session *session, const struct berth_core *core, const struct berth_effect *effect)
 {
-	Berth__V1__Assignment *assignment = berth_alloc(sizeof *assignment);
-	berth__v1__assignment__init(assignment);
-	if (!berth_core_assignment(core, effect->job_id, effect->index, effect->generation, assignment)) {
-		berth_proto_free(assignment);
+	struct assignment *assignment = berth_alloc(sizeof *assignment);
+	Berth__V1__Assignment *message = &assignment->borrowed.message;
+	if (!berth_core_assignment(core, effect->job_id, effect->index, effect->generation, &assignment->borrowed)) {
+		free(assignment);
 		return;
 	}
-	assignment->secrets = secrets_of(session->daemon, assignment);
-	session->had_secrets |= assignment->secrets != NULL;
-	Berth__V1__CoordinatorMessage *message = berth_alloc(sizeof *message);
-	berth__v1__coordinator_message__init(message);
-	message->body_case = BERTH__V1__COORDINATOR_MESSAGE__BODY_ASSIGNMENT;
-	message->assignment = assignment;
-	send(session, message);
+	message->trial_name = berth_core_trial_name(core, effect->job_id, effect->index);
+	message->secrets = secrets_of(session->daemon, message);
+	session->had_secrets |= message->secrets != NULL;
+	berth__v1__coordinator_message__init(&assignment->message);
+	assignment->message.body_case = BERTH__V1__COORDINATOR_MESSAGE__BODY_ASSIGNMENT;
+	assignment->message.assignment = message;
+	send(session, &assignment->message);
 }
 
 // The transport keeps the newest bytes that it encrypted, until as many others have passed.

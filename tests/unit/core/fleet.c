@@ -376,12 +376,10 @@ Berth__V1__TrialKey test_key(const char *job, uint32_t index, uint32_t generatio
 const char *test_lease(struct test_fleet *fleet, const char *job, uint32_t index)
 {
 	static char lease_id[BERTH_ID_SIZE];
-	Berth__V1__Assignment *assignment = berth_alloc(sizeof *assignment);
-	berth__v1__assignment__init(assignment);
-	assert_true(berth_core_assignment(fleet->core, job, index, test_generation(fleet, job, index), assignment));
-	assert_int_equal(assignment->n_leases, 1);
-	snprintf(lease_id, sizeof lease_id, "%s", assignment->leases[0]->lease_id);
-	berth_proto_free(assignment);
+	struct berth_core_assignment assignment;
+	assert_true(berth_core_assignment(fleet->core, job, index, test_generation(fleet, job, index), &assignment));
+	assert_int_equal(assignment.message.n_leases, 1);
+	snprintf(lease_id, sizeof lease_id, "%s", assignment.message.leases[0]->lease_id);
 	return lease_id;
 }
 
