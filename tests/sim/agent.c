@@ -24,6 +24,10 @@ static struct berth_runner *open_runner(
 		berth_fail(err, BERTH_ERROR_UNAVAILABLE, "the daemon does not answer");
 		return NULL;
 	}
+	if (agent->has_no_network) {
+		berth_fail(err, BERTH_ERROR_EXHAUSTED, "the daemon has no address pool left for the agent's bridge");
+		return NULL;
+	}
 	free(facts->daemon_id);
 	free(facts->platform);
 	*facts = (struct berth_session_facts){.daemon_id = berth_strdup(agent->name),
@@ -101,6 +105,25 @@ static void died(struct sim_process *process)
 	sim_at(sim_now() + pause_ms * MS, begin_again, agent);
 }
 
+void sim_agent_rotate(struct sim_agent *agent)
+{
+	if (strcmp(agent->certificate, agent->newest_certificate) != 0) {
+		return; // one at a time
+	}
+	snprintf(agent->newest_certificate, sizeof agent->newest_certificate, "c0ffee%x",
+		(unsigned)(sim_now() / BERTH_NS_PER_S) + 1);
+	agent->enrols = true;
+	sim_coordinator_look(&sim_world.coordinator);
+}
+
+void sim_agent_take_certificate(struct sim_agent *agent)
+{
+	if (strcmp(agent->certificate, agent->newest_certificate) != 0) {
+		memcpy(agent->certificate, agent->newest_certificate, sizeof agent->certificate);
+		sim_net_break(agent->number);
+	}
+}
+
 void sim_agent_begin(struct sim_agent *agent, unsigned number, const char *folder)
 {
 	struct berth_error err;
@@ -112,6 +135,7 @@ void sim_agent_begin(struct sim_agent *agent, unsigned number, const char *folde
 	snprintf(agent->process.name, sizeof agent->process.name, "%s", agent->name);
 	agent->address = "coordinator";
 	snprintf(agent->certificate, sizeof agent->certificate, "c0ffee0");
+	memcpy(agent->newest_certificate, agent->certificate, sizeof agent->certificate);
 	agent->docker = sim_docker_new(agent->name);
 	agent->process.host = &agent->host;
 	agent->process.main = run;

@@ -177,6 +177,9 @@ static void check_heartbeat(struct sim_agent *agent, const Berth__V1__Heartbeat 
 static void from_agent(const char *agent, const ProtobufCMessage *message)
 {
 	const Berth__V1__AgentBatch *batch = (const Berth__V1__AgentBatch *)message;
+	if (!agent_named(agent)) {
+		return; // one that lies
+	}
 	for (size_t i = 0; message->descriptor == &berth__v1__agent_batch__descriptor && i < batch->n_messages; i++) {
 		const Berth__V1__AgentMessage *one = batch->messages[i];
 		if (one->body_case == BERTH__V1__AGENT_MESSAGE__BODY_REPORT) {
@@ -234,7 +237,7 @@ static void check_message(const char *agent, const Berth__V1__CoordinatorMessage
 
 static void to_agent(struct sim_process *coordinator, const char *agent, const ProtobufCMessage *message)
 {
-	if (coordinator != &sim_world.coordinator.process ||
+	if (coordinator != &sim_world.coordinator.process || !agent_named(agent) ||
 		message->descriptor != &berth__v1__coordinator_batch__descriptor) {
 		return; // a twin speaks of its own log
 	}
@@ -401,17 +404,52 @@ void sim_audit_describe(char *text, size_t size)
 	}
 }
 
-// F8: a flipped bit in a stored event is found, and named.
-static void check_flip(struct sim_disk *copy, struct sim_random *random)
+bool sim_audit_pick(struct sim_random *random, Berth__V1__TrialKey *trial, char lease_id[static 33])
 {
-	size_t at = (size_t)sim_random_below(random, sim_disk_count(copy, LOG_FAMILY));
-	sim_disk_flip(copy, LOG_FAMILY, at, (size_t)sim_random_below(random, 1 << 20));
+	unsigned count = HASH_COUNT(audit.leases);
+	const struct audit_lease *lease = audit.leases;
+	for (uint64_t i = count ? sim_random_below(random, count) : 0; i; i--) {
+		lease = lease->hh.next;
+	}
+	if (lease) {
+		trial->job_id = lease->job->id;
+		trial->index = lease->index;
+		trial->generation = lease->generation;
+		snprintf(lease_id, 33, "%s", lease->id);
+	}
+	return lease;
+}
+
+// F8, F9: a flipped bit in a stored event, one that is stored in another's place, and one that was never stored are
+// found.
+static const char *damage(struct sim_disk *copy, struct sim_random *random, size_t *at)
+{
+	size_t count = sim_disk_count(copy, LOG_FAMILY);
+	*at = (size_t)sim_random_below(random, count);
+	size_t other = (*at + 1) % count;
+	switch (sim_random_below(random, count > 1 ? 3 : 1)) {
+	case 0:
+		sim_disk_flip(copy, LOG_FAMILY, *at, (size_t)sim_random_below(random, 1 << 20));
+		return "a flipped bit";
+	case 1:
+		sim_disk_misdirect(copy, LOG_FAMILY, other, *at);
+		return "a misdirected write";
+	default:
+		sim_disk_lose(copy, LOG_FAMILY, *at);
+		return "a lost write";
+	}
+}
+
+static void check_damage(struct sim_disk *copy, struct sim_random *random)
+{
+	size_t at;
+	const char *what = damage(copy, random, &at);
 	struct berth_error err = {0};
 	BERTH_AUTO_FREE char *folder = berth_format("%s/flipped", sim_world.coordinator.folder);
 	struct berth_ledger_options options = {0};
 	struct berth_ledger *opened = berth_ledger_open(folder, &options, &err);
 	if (opened && berth_ledger_verify(opened, &err)) {
-		sim_violation("P5", "a flipped bit in event %zu is not found", at + 1);
+		sim_violation("P5", "%s of event %zu is not found", what, at + 1);
 	}
 	berth_ledger_close(opened);
 }
@@ -426,5 +464,5 @@ void sim_audit_whole(void)
 	BERTH_AUTO_FREE char *folder = berth_format("%s/flipped/ledger", sim_world.coordinator.folder);
 	struct sim_disk *copy = sim_disk_of(folder);
 	sim_disk_copy(ledger(), copy);
-	check_flip(copy, &random);
+	check_damage(copy, &random);
 }

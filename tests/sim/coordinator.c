@@ -101,6 +101,28 @@ static void enroll(struct berth_daemon *daemon, const char *role, const char *na
 	}
 }
 
+static void enroll_all(struct sim_coordinator *coordinator, struct berth_daemon *daemon)
+{
+	for (unsigned i = 0; !coordinator->is_twin && i < sim_world.agents_count; i++) {
+		struct sim_agent *agent = &sim_world.agents[i];
+		if (agent->enrols || !sim_audit_is_enrolled(agent->name)) {
+			agent->enrols = false;
+			enroll(daemon, "agent", agent->name, agent->newest_certificate);
+		}
+	}
+	if (!coordinator->is_twin && !sim_audit_is_enrolled("ann")) {
+		enroll(daemon, "operator", "ann", "");
+	}
+	if (!coordinator->is_twin && sim_world.liar.main && !sim_audit_is_enrolled("mallory")) {
+		enroll(daemon, "agent", "mallory", "");
+	}
+}
+
+void sim_coordinator_look(struct sim_coordinator *coordinator)
+{
+	sim_wake(&coordinator->process, coordinator->stop);
+}
+
 // --- the process ---
 static void settle_in(struct sim_coordinator *coordinator, struct berth_daemon *daemon)
 {
@@ -110,14 +132,7 @@ static void settle_in(struct sim_coordinator *coordinator, struct berth_daemon *
 	sim_trace("%s: serves as incarnation %llu", coordinator->process.name, (unsigned long long)incarnation.number);
 	struct berth_error err;
 	berth_engine_ask(daemon->engine, NULL, sim_audit_started, coordinator, &err);
-	for (unsigned i = 0; !coordinator->is_twin && i < sim_world.agents_count; i++) {
-		if (!sim_audit_is_enrolled(sim_world.agents[i].name)) {
-			enroll(daemon, "agent", sim_world.agents[i].name, sim_world.agents[i].certificate);
-		}
-	}
-	if (!coordinator->is_twin && !sim_audit_is_enrolled("ann")) {
-		enroll(daemon, "operator", "ann", "");
-	}
+	enroll_all(coordinator, daemon);
 }
 
 static void run(struct sim_process *process)
@@ -144,8 +159,10 @@ static void run(struct sim_process *process)
 	struct berth_daemon *daemon = berth_coordinator_start(&options, &err);
 	if (daemon) {
 		settle_in(coordinator, daemon);
-		struct berth_until until = {.deadline_ns = BERTH_NO_DEADLINE_NS, .cancel = coordinator->stop};
-		berth_sleep_ms(INT32_MAX, until, NULL);
+		while (!berth_cancel_fired(coordinator->stop)) {
+			sim_wait(coordinator->stop, SIM_NEVER);
+			enroll_all(coordinator, daemon);
+		}
 		coordinator->serves = false;
 		berth_coordinator_stop(daemon, 0);
 	} else if (!process->dead) {

@@ -33,6 +33,7 @@ struct sim_disk {
 	size_t undo_count;
 	uint64_t batches;
 	struct berth_store *open; // whose lock it is
+	bool low, full;
 	struct sim_disk *next;
 };
 
@@ -45,7 +46,7 @@ struct berth_store_batch {
 struct berth_store {
 	struct sim_disk *disk;
 	struct sim_process *process;
-	bool poisoned;
+	bool poisoned, has_no_ballast;
 	struct berth_store_batch *syncing; // a commit that is under way
 };
 
@@ -288,6 +289,29 @@ void sim_disk_flip(struct sim_disk *disk, int family, size_t at, size_t bit)
 	entry->value[bit / 8 % entry->value_size] ^= (uint8_t)(1u << bit % 8);
 }
 
+void sim_disk_misdirect(struct sim_disk *disk, int family, size_t from, size_t to)
+{
+	struct sim_entry *entries = disk->tables[family].entries;
+	struct sim_entry moved =
+		copy_of(entries[to].key, entries[to].key_size, entries[from].value, entries[from].value_size);
+	free_entry(&entries[to]);
+	entries[to] = moved;
+}
+
+void sim_disk_lose(struct sim_disk *disk, int family, size_t at)
+{
+	struct sim_entry lost = disk->tables[family].entries[at];
+	struct sim_entry deleted = copy_of(lost.key, lost.key_size, NULL, 0);
+	put(&disk->tables[family], &deleted);
+	free_entry(&deleted);
+}
+
+void sim_disk_set_low(struct sim_disk *disk, bool low, bool full)
+{
+	disk->low = low;
+	disk->full = full;
+}
+
 // --- common/store/store.h ---
 static bool is_cut(const struct berth_store *store)
 {
@@ -301,6 +325,10 @@ struct berth_store *berth_store_open(
 	struct sim_disk *disk = sim_disk_of(folder);
 	if (disk->open && !is_cut(disk->open)) {
 		berth_fail(err, BERTH_ERROR_CONFLICT, "%s is open in another process", folder);
+		return NULL;
+	}
+	if (disk->low) {
+		berth_fail(err, BERTH_ERROR_EXHAUSTED, "%s is on a disk below its watermark", folder);
 		return NULL;
 	}
 	struct berth_store *store = berth_alloc(sizeof *store);
@@ -320,7 +348,7 @@ void berth_store_close(struct berth_store *store)
 
 void berth_store_release_ballast(struct berth_store *store)
 {
-	(void)store;
+	store->has_no_ballast = true;
 }
 
 struct berth_store_batch *berth_store_batch_new(struct berth_store *store)
@@ -393,6 +421,9 @@ bool berth_store_commit(struct berth_store *store, struct berth_store_batch *bat
 	if (!berth_store_writable(store, err)) {
 		return false;
 	}
+	if (store->disk->full && !store->has_no_ballast && !is_cut(store)) {
+		return berth_fail(err, BERTH_ERROR_EXHAUSTED, "%s is on a full disk", store->disk->folder);
+	}
 	if (!dies_here(store)) {
 		store->syncing = batch;
 		bool stalls = sim_random_chance(&disks.random, disks.faults.stall_per_mille);
@@ -437,8 +468,8 @@ bool berth_store_writable(const struct berth_store *store, struct berth_error *e
 
 bool berth_store_disk_ok(struct berth_store *store, struct berth_error *err)
 {
-	(void)store, (void)err;
-	return true;
+	return !store->disk->low ||
+	       berth_fail(err, BERTH_ERROR_EXHAUSTED, "%s is on a disk below its watermark", store->disk->folder);
 }
 
 bool berth_store_get(struct berth_store *store, int family, const void *key, size_t key_size, struct berth_buf *value,

@@ -36,6 +36,10 @@ void sim_disk_crash(struct sim_disk *disk, bool power);
 void sim_disk_copy(const struct sim_disk *from, struct sim_disk *to);
 const char *sim_disk_folder(const struct sim_disk *disk);
 
+// F11: below its watermark, or (`full`) to the ballast: nothing is opened, and when it is full nothing is written
+// before the ballast is given back.
+void sim_disk_set_low(struct sim_disk *disk, bool low, bool full);
+
 size_t sim_disk_unsynced(const struct sim_disk *disk); // changes that the power could still take
 
 // --- a look at what is on it now ---
@@ -44,3 +48,6 @@ const struct sim_entry *sim_disk_entry(const struct sim_disk *disk, int family, 
 const struct sim_entry *sim_disk_find(const struct sim_disk *disk, int family, const void *key, size_t key_size);
 // Changes one bit of a value: what a reader must notice.
 void sim_disk_flip(struct sim_disk *disk, int family, size_t at, size_t bit);
+// F9: what was meant for `from` is at `to` as well; what was written at `at` is not there.
+void sim_disk_misdirect(struct sim_disk *disk, int family, size_t from, size_t to);
+void sim_disk_lose(struct sim_disk *disk, int family, size_t at);

@@ -34,7 +34,8 @@ const char *sim_fault_text(enum sim_fault_kind kind)
 // --- drawing ---
 static bool is_rare(enum sim_fault_kind kind)
 {
-	return kind == SIM_SYNC_CRASH || kind == SIM_SYNC_FAIL || kind == SIM_SYNC_STALL || kind == SIM_MESSAGE_BREAK;
+	return kind == SIM_SYNC_CRASH || kind == SIM_SYNC_FAIL || kind == SIM_SYNC_STALL || kind == SIM_MESSAGE_BREAK ||
+	       kind == SIM_QUEUE_FULL;
 }
 
 static struct sim_fault draw_timed(struct sim_random *random, enum sim_fault_kind kind, int64_t over_ns)
@@ -95,6 +96,9 @@ static void set_rate(const struct sim_fault *fault)
 	unsigned *rates[] = {
 		[SIM_MESSAGE_BREAK] = &sim_net_faults()->break_per_mille,
 		[SIM_HALF_OPEN] = &sim_net_faults()->half_open_per_mille,
+		[SIM_STRAGGLE] = &sim_net_faults()->straggle_per_mille,
+		[SIM_STRANGE] = &sim_net_faults()->strange_per_mille,
+		[SIM_QUEUE_FULL] = &sim_net_faults()->full_per_mille,
 		[SIM_SYNC_STALL] = &sim_disk_faults()->stall_per_mille,
 		[SIM_SYNC_CRASH] = &sim_disk_faults()->crash_per_mille,
 		[SIM_SYNC_FAIL] = &sim_disk_faults()->failure_per_mille,
@@ -124,6 +128,18 @@ static void continue_process(struct sim_process *process)
 		sim_process_continue(process);
 		sim_runs_process_continued(process);
 	}
+}
+
+// The coordinator's host, or an agent's.
+static struct sim_host *host_of(const struct sim_fault *fault)
+{
+	return fault->target == 0 ? &sim_world.coordinator.host : &target_of(fault)->host;
+}
+
+static void set_disk(const struct sim_fault *fault, bool low, bool full)
+{
+	const char *folder = fault->target == 0 ? sim_world.coordinator.ledger_folder : target_of(fault)->store_folder;
+	sim_disk_set_low(sim_disk_of(folder), low, full);
 }
 
 static void unblock(void *context)
@@ -160,6 +176,19 @@ static void end_one(void *context)
 		break;
 	case SIM_ENGINE_DOWN:
 		sim_docker_set_down(agent->docker, false);
+		break;
+	case SIM_WALL_FREEZE:
+		host_of(fault)->frozen_wall_ns = 0;
+		break;
+	case SIM_DISK_LOW:
+	case SIM_DISK_FULL:
+		set_disk(fault, false, false);
+		break;
+	case SIM_POOL_EMPTY:
+		agent->has_no_network = false;
+		break;
+	case SIM_CERTIFICATE:
+		sim_agent_take_certificate(agent);
 		break;
 	default:
 		break;
@@ -227,8 +256,7 @@ static void stop_process(struct sim_process *process)
 
 static void step_wall(const struct sim_fault *fault)
 {
-	struct sim_host *host = fault->target == 0 ? &sim_world.coordinator.host : &target_of(fault)->host;
-	host->wall_base_ns += fault->amount;
+	host_of(fault)->wall_base_ns += fault->amount;
 }
 
 // The twin wakes when every agent has seen, and written down, more than its
@@ -309,6 +337,23 @@ static void begin_one(void *context)
 		fault->remaining = 0;
 		begin_twin(fault);
 		break;
+	case SIM_WALL_FREEZE:
+		host_of(fault)->frozen_wall_ns = sim_host_wall_ns(host_of(fault));
+		break;
+	case SIM_DISK_LOW:
+	case SIM_DISK_FULL:
+		set_disk(fault, true, fault->kind == SIM_DISK_FULL);
+		break;
+	case SIM_POOL_EMPTY:
+		agent->has_no_network = true;
+		kill_process(&agent->process, &agent->power, false);
+		break;
+	case SIM_CERTIFICATE:
+		sim_agent_rotate(agent);
+		break;
+	case SIM_LIAR:
+		sim_liar_begin();
+		break;
 	default:
 		break;
 	}
@@ -354,12 +399,19 @@ void sim_faults_end(void)
 	struct sim_disk_faults *disk = sim_disk_faults();
 	disk->stall_per_mille = disk->crash_per_mille = disk->failure_per_mille = 0;
 	struct sim_net_faults *net = sim_net_faults();
-	net->break_per_mille = net->half_open_per_mille = 0;
+	*net = (struct sim_net_faults){.delay_ns_least = net->delay_ns_least};
 	net->delay_ns_most = 20 * MS;
+	sim_liar_end();
 	continue_process(&sim_world.coordinator.process);
+	sim_world.coordinator.host.frozen_wall_ns = 0;
+	sim_disk_set_low(sim_disk_of(sim_world.coordinator.ledger_folder), false, false);
 	for (unsigned i = 0; i < sim_world.agents_count; i++) {
 		struct sim_agent *agent = &sim_world.agents[i];
 		agent->address = "coordinator";
+		agent->host.frozen_wall_ns = 0;
+		agent->has_no_network = false;
+		sim_disk_set_low(sim_disk_of(agent->store_folder), false, false);
+		sim_agent_take_certificate(agent);
 		continue_process(&agent->process);
 		sim_net_unblock(sim_net_link(agent->number));
 		sim_docker_set_down(agent->docker, false);

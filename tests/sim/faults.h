@@ -30,9 +30,18 @@
 	X(ENGINE_DOWN, "Engine down")                                                                                  \
 	X(WALL_STEP, "wall clock stepped")                                                                             \
 	X(TWIN, "twin started")                                                                                        \
+	X(WALL_FREEZE, "wall clock stands still")                                                                      \
+	X(DISK_LOW, "disk below its watermark")                                                                        \
+	X(DISK_FULL, "disk full")                                                                                      \
+	X(POOL_EMPTY, "no network left for an agent that starts")                                                      \
+	X(CERTIFICATE, "certificate rotated")                                                                          \
+	X(LIAR, "an enrolled agent lies")                                                                              \
 	/* a rate, all along */                                                                                        \
 	X(MESSAGE_BREAK, "streams break under messages")                                                               \
 	X(HALF_OPEN, "breaks are half open")                                                                           \
+	X(STRAGGLE, "messages outlive their stream")                                                                   \
+	X(STRANGE, "fields of a newer version")                                                                        \
+	X(QUEUE_FULL, "slow readers")                                                                                  \
 	X(SYNC_STALL, "syncs stall")                                                                                   \
 	X(SYNC_CRASH, "crashes around syncs")                                                                          \
 	X(SYNC_FAIL, "syncs fail")                                                                                     \

@@ -12,6 +12,9 @@
 #define KEEPALIVE_NS INT64_C(20000000000)
 #define MS           INT64_C(1000000)
 
+#define STRAGGLE_NS_MOST (15000 * MS)
+#define STRANGE_FIELD    1999
+
 struct sim_net sim_net;
 
 void sim_net_begin(uint64_t seed)
@@ -149,12 +152,30 @@ void sim_stream_end(struct sim_stream *stream, enum sim_side side)
 	}
 }
 
+// What the server is still to get arrives late, and only then does it learn of the end: after the client has come back
+// on another stream.
+static int64_t straggle(struct sim_stream *stream)
+{
+	struct sim_end *end = end_of(stream, SIM_SERVER);
+	int64_t late_ns = sim_random_between(&sim_net.random, 1000 * MS, STRAGGLE_NS_MOST);
+	struct sim_item *item;
+	DL_FOREACH (end->travelling, item) {
+		item->due_ns += late_ns;
+		set_timer(stream, SIM_SERVER, item->due_ns, false);
+	}
+	return late_ns + MS;
+}
+
 void sim_stream_break(struct sim_stream *stream, int64_t client_ns, int64_t server_ns)
 {
 	if (stream->broken) {
 		return;
 	}
 	stream->broken = true;
+	if (server_ns && sim_random_chance(&sim_net.random, sim_net.faults.straggle_per_mille)) {
+		server_ns += end_of(stream, SIM_SERVER)->newest_due_ns - sim_now() + straggle(stream);
+		server_ns = server_ns > 0 ? server_ns : MS;
+	}
 	set_timer(stream, SIM_CLIENT, sim_now() + client_ns, true);
 	set_timer(stream, SIM_SERVER, sim_now() + server_ns, true);
 }
@@ -182,8 +203,24 @@ static int64_t delay_ns(void)
 	return sim_random_between(&sim_net.random, sim_net.faults.delay_ns_least, sim_net.faults.delay_ns_most);
 }
 
+// As a peer of a newer version writes it: through bytes, with a field more.
+static ProtobufCMessage *strange(ProtobufCMessage *message)
+{
+	BERTH_AUTO(berth_buf_free) struct berth_buf packed = {0};
+	berth_proto_pack(message, &packed);
+	static const uint8_t field[] = {(STRANGE_FIELD << 3 & 0x7f) | 0x80, STRANGE_FIELD >> 4, 1};
+	berth_buf_add(&packed, field, sizeof field);
+	ProtobufCMessage *read = berth_proto_unpack(message->descriptor, packed.data, packed.size, "a message", NULL);
+	berth_proto_free(message);
+	return read;
+}
+
 void sim_stream_send(struct sim_stream *stream, enum sim_side to, struct sim_item *item)
 {
+	if (item->message && stream->principal.role == BERTH_ROLE_AGENT &&
+		sim_random_chance(&sim_net.random, sim_net.faults.strange_per_mille)) {
+		item->message = strange(item->message);
+	}
 	struct sim_end *end = end_of(stream, to);
 	int64_t due_ns = sim_now() + delay_ns();
 	end->newest_due_ns = due_ns > end->newest_due_ns ? due_ns : end->newest_due_ns;

@@ -15,6 +15,10 @@ struct sim_net_faults {
 	int64_t delay_ns_least, delay_ns_most;
 	unsigned break_per_mille;     // of messages: the stream breaks under it
 	unsigned half_open_per_mille; // of breaks: one end does not learn of it until its keepalive
+	unsigned straggle_per_mille;  // of breaks: what is under way to the server comes after what is sent next
+	                              // elsewhere
+	unsigned strange_per_mille;   // of an agent's messages, both ways: with a field that this version does not know
+	unsigned full_per_mille;      // of the server's sends: the reader is slow and the queue of the call is full
 };
 
 // Between a client's host and the address that it connects to.

@@ -91,6 +91,9 @@ bool berth_rpc_send(struct berth_rpc_call *call, const ProtobufCMessage *message
 	if (is_over(call)) {
 		return berth_fail(err, BERTH_ERROR_CANCELLED, "the call is over");
 	}
+	if (sim_random_chance(&sim_net.random, sim_net.faults.full_per_mille)) {
+		return berth_fail(err, BERTH_ERROR_EXHAUSTED, "the queue of the call is full");
+	}
 	if (sim_net.watch.to_agent && call->stream->principal.role == BERTH_ROLE_AGENT) {
 		sim_net.watch.to_agent(call->process, call->stream->principal.name, message);
 	}

@@ -13,6 +13,7 @@ enum sim_random_use {
 	SIM_STREAM_NET,
 	SIM_STREAM_DISK,
 	SIM_STREAM_DOCKER,
+	SIM_STREAM_LIAR,
 	SIM_STREAM_IDS, // what the kernel's generator would give
 };
 

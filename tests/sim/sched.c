@@ -121,7 +121,7 @@ int64_t sim_host_boot_ns(const struct sim_host *host)
 
 int64_t sim_host_wall_ns(const struct sim_host *host)
 {
-	return host->wall_base_ns + drifted(host, sched.now_ns);
+	return host->frozen_wall_ns ? host->frozen_wall_ns : host->wall_base_ns + drifted(host, sched.now_ns);
 }
 
 static int64_t true_time_of(const struct sim_host *host, int64_t boot_ns)

@@ -20,7 +20,8 @@ struct sim_thread;
 struct sim_host {
 	char name[24];
 	int64_t boot_base_ns, wall_base_ns;
-	int64_t drift_ppm; // of both clocks against true time
+	int64_t drift_ppm;      // of both clocks against true time
+	int64_t frozen_wall_ns; // where its wall clock stands still; 0: it does not
 };
 
 struct sim_process {

@@ -144,6 +144,7 @@ void sim_world_end(void)
 {
 	end_process(&sim_world.user);
 	end_process(&sim_world.operator);
+	sim_liar_end();
 	for (unsigned i = 0; i < sim_world.agents_count; i++) {
 		end_process(&sim_world.agents[i].process);
 	}

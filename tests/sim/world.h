@@ -31,11 +31,14 @@ struct sim_agent {
 	struct sim_host host;
 	char name[16], folder[256], store_folder[280];
 	uint32_t slots, cpus;
-	const char *address;  // where its next connection leads
-	char certificate[16]; // that it shows there
-	char greeted_as[40];  // the life that has said Hello
-	int64_t beat_ns;      // of its newest heartbeat
-	int64_t free_ns;      // since when each of them says that it takes more; 0: the newest does not
+	const char *address;         // where its next connection leads
+	char certificate[16];        // that it shows there
+	char newest_certificate[16]; // that its operator was given
+	bool enrols;                 // and that is not enrolled yet
+	bool has_no_network;         // for a runner that begins
+	char greeted_as[40];         // the life that has said Hello
+	int64_t beat_ns;             // of its newest heartbeat
+	int64_t free_ns;             // since when each of them says that it takes more; 0: the newest does not
 	struct berth_cancel *stop;
 	struct sim_docker *docker;
 	bool power;
@@ -67,7 +70,7 @@ struct sim_world {
 	int64_t limit_nano_usd; // of the budget, as it is opened; 0: there is none
 	struct sim_amendment amendments[SIM_AMENDMENTS_MAX];
 	unsigned amendments_count;
-	struct sim_process user, operator;
+	struct sim_process user, operator, liar;
 	struct sim_host user_host;
 	const char *user_address;
 	struct berth_cancel *user_stop;
@@ -92,6 +95,12 @@ void sim_coordinator_begin(struct sim_coordinator *coordinator, const char *name
 bool sim_twin_begin(void);
 void sim_twin_copy(void);
 void sim_agent_begin(struct sim_agent *agent, unsigned number, const char *folder);
+void sim_agent_rotate(struct sim_agent *agent); // it is enrolled again, and shows its old certificate for a while
+void sim_agent_take_certificate(struct sim_agent *agent);
+void sim_coordinator_look(struct sim_coordinator *coordinator); // who waits to be enrolled?
 void sim_user_begin(void);
 void sim_operator_begin(void);
+// liar.c
+void sim_liar_begin(void);
+void sim_liar_end(void);
 bool sim_operator_has_opened(void); // the budget, where there is one
