@@ -14,6 +14,7 @@ PLANTS = {
     "hold_from_answer": ["agent/core/core.c"],
     "hold_from_assignment": ["agent/core/core_trials.c"],
     "hold_never_ends": ["agent/core/core_trials.c"],
+    "liar_believed": ["coordinator/core/report.c"],
     "limit_forgets_settled": ["coordinator/budget/state.c"],
     "mark_after_create": ["agent/core/lease.c"],
     "marker_before_records": ["coordinator/service/recorder.c"],
