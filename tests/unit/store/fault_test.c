@@ -142,6 +142,78 @@ static void a_tail_that_a_crash_tore_off_is_cut(void **state)
 	}
 }
 
+#define SECTOR_SIZE 512
+#define FEW_KEYS    5
+#define BIG_BATCH   40 // keys
+
+// A last batch of many sectors behind a few small ones; gives the log and where that batch begins.
+static char *fill_to_a_big_batch(const char *folder, off_t *begins)
+{
+	struct berth_store *store = must_open(folder);
+	struct berth_error err;
+	for (unsigned i = 0; i < FEW_KEYS; i++) {
+		assert_ok(put_one(store, i, &err), err);
+	}
+	char *log = find(folder, ".log");
+	*begins = size_of(log);
+	struct berth_store_batch *batch = berth_store_batch_new(store);
+	char key[16], value[VALUE_SIZE];
+	memset(value, 'v', sizeof value);
+	for (unsigned i = FEW_KEYS; i < FEW_KEYS + BIG_BATCH; i++) {
+		snprintf(key, sizeof key, "%08u", i);
+		berth_store_batch_put(batch, 0, key, strlen(key), value, sizeof value);
+	}
+	assert_ok(berth_store_commit(store, batch, &err), err);
+	berth_store_batch_free(batch);
+	berth_store_close(store);
+	return log;
+}
+
+static void fill_from(const char *path, off_t at, unsigned char byte)
+{
+	static unsigned char bytes[BIG_BATCH * (VALUE_SIZE + SECTOR_SIZE)];
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	size_t size = (size_t)(size_of(path) - at);
+	assert_true(size <= sizeof bytes);
+	memset(bytes, byte, size);
+	assert_int_equal(pwrite(fd, bytes, size, at), (ssize_t)size);
+	close(fd);
+}
+
+// A file that was cut short ends with the last whole batch.
+static void f7_a_last_batch_that_was_torn_at_any_sector_is_not_there_and_all_before_it_is(void **state)
+{
+	(void)state;
+	off_t begins, at = 0, ends = SECTOR_SIZE;
+	for (unsigned sector = 1; at < ends; sector++) {
+		BERTH_AUTO_FREE char *folder = berth_test_folder();
+		BERTH_AUTO_FREE char *log = fill_to_a_big_batch(folder, &begins);
+		ends = size_of(log) - SECTOR_SIZE;
+		at = (begins / SECTOR_SIZE + sector) * SECTOR_SIZE;
+		assert_true(ends - begins > 20 * SECTOR_SIZE);
+		assert_int_equal(truncate(log, at), 0);
+		struct berth_store *store = must_open(folder);
+		assert_int_equal(count_keys(store), FEW_KEYS);
+		berth_store_close(store);
+	}
+}
+
+static void f7_sectors_of_a_last_batch_that_hold_something_else_are_never_served(void **state)
+{
+	(void)state;
+	static const unsigned char others[] = {0, 0xa5}; // never written, or an older file's
+	off_t begins, at = 0, ends = SECTOR_SIZE;
+	for (unsigned sector = 1; at < ends; sector++) {
+		BERTH_AUTO_FREE char *folder = berth_test_folder();
+		BERTH_AUTO_FREE char *log = fill_to_a_big_batch(folder, &begins);
+		ends = size_of(log) - SECTOR_SIZE;
+		at = (begins / SECTOR_SIZE + sector) * SECTOR_SIZE;
+		fill_from(log, at, others[sector % BERTH_COUNT(others)]);
+		struct berth_error err;
+		assert_fails(berth_store_open(folder, &options, &err), err, BERTH_ERROR_CORRUPT, "cannot open");
+	}
+}
+
 static void damage_in_the_middle_of_the_log_is_refused(void **state)
 {
 	(void)state;
@@ -271,6 +343,8 @@ static void a_failed_sync_poisons_the_store_and_loses_nothing_that_was_committed
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_tail_that_a_crash_tore_off_is_cut),
+	cmocka_unit_test(f7_a_last_batch_that_was_torn_at_any_sector_is_not_there_and_all_before_it_is),
+	cmocka_unit_test(f7_sectors_of_a_last_batch_that_hold_something_else_are_never_served),
 	cmocka_unit_test(damage_in_the_middle_of_the_log_is_refused),
 	cmocka_unit_test(damage_in_a_table_is_never_served),
 	cmocka_unit_test(every_commit_is_synced_before_it_returns),
