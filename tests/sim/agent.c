@@ -112,7 +112,6 @@ void sim_agent_rotate(struct sim_agent *agent)
 	}
 	snprintf(agent->newest_certificate, sizeof agent->newest_certificate, "c0ffee%x",
 		(unsigned)(sim_now() / BERTH_NS_PER_S) + 1);
-	agent->enrols = true;
 	sim_coordinator_look(&sim_world.coordinator);
 }
 

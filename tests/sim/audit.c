@@ -249,15 +249,11 @@ static void to_agent(struct sim_process *coordinator, const char *agent, const P
 }
 
 // --- told by the processes ---
-bool sim_audit_is_enrolled(const char *agent)
+bool sim_audit_is_enrolled(const char *name, const char *certificate)
 {
 	sim_audit_read();
-	for (unsigned i = 0; i < audit.agents_count; i++) {
-		if (strcmp(audit.agents[i], agent) == 0) {
-			return true;
-		}
-	}
-	return false;
+	const struct audit_enrolled *enrolled = audit_enrolled(name);
+	return enrolled && strcmp(enrolled->certificate, certificate) == 0;
 }
 
 void sim_audit_submitted(const char *job_id)

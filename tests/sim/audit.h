@@ -10,8 +10,8 @@ void sim_audit_begin(void);
 void sim_audit_end(void);
 
 // --- told by the processes ---
-bool sim_audit_is_enrolled(const char *agent);
-void sim_audit_submitted(const char *job_id); // the user has the answer
+bool sim_audit_is_enrolled(const char *name, const char *certificate); // with this one, newest
+void sim_audit_submitted(const char *job_id);                          // the user has the answer
 void sim_audit_cancelled(const char *job_id);
 void sim_audit_amended(uint64_t number, int64_t limit_nano_usd);
 bool sim_audit_money_is_short(void); // nothing is reserved, and what is left pays no run

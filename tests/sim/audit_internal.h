@@ -59,6 +59,10 @@ struct audit_reservation {
 	UT_hash_handle hh;
 };
 
+struct audit_enrolled {
+	char name[24], certificate[16];
+};
+
 struct audit_money {
 	int64_t limit, settled, reserved, forfeited;
 	int64_t limit_most; // that was ever in force
@@ -74,8 +78,8 @@ struct audit {
 	struct audit_reservation *reservations;
 	struct audit_money money;
 	struct audit_nonce *incarnations;
-	char agents[SIM_AGENTS_MAX + 4][24]; // and who else is enrolled
-	unsigned agents_count;
+	struct audit_enrolled enrolled[SIM_AGENTS_MAX + 4]; // agents, and who else is
+	unsigned enrolled_count;
 	uint64_t incarnation;
 	int64_t started_ns; // the newest one
 	bool ages;          // some trial has waited for about the aging bound
@@ -85,6 +89,7 @@ extern struct audit audit;
 void sim_audit_read(void); // everything that is durable by now
 void audit_event(const Berth__Store__V1__Event *event);
 struct audit_job *audit_job(const char *id);
+struct audit_enrolled *audit_enrolled(const char *name);
 struct audit_lease *audit_lease(const char *id);
 uint64_t audit_applied(const char *agent, const char *boot_id);
 void audit_forget(void);

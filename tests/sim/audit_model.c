@@ -328,11 +328,24 @@ static void coordinator_started(const Berth__Store__V1__CoordinatorStarted *even
 	audit.incarnations = nonce;
 }
 
+struct audit_enrolled *audit_enrolled(const char *name)
+{
+	for (unsigned i = 0; i < audit.enrolled_count; i++) {
+		if (strcmp(audit.enrolled[i].name, name) == 0) {
+			return &audit.enrolled[i];
+		}
+	}
+	return NULL;
+}
+
 static void agent_enrolled(const Berth__Store__V1__AgentEnrolled *event)
 {
-	if (audit.agents_count < sizeof audit.agents / sizeof audit.agents[0]) {
-		snprintf(audit.agents[audit.agents_count++], sizeof audit.agents[0], "%s", event->name);
+	struct audit_enrolled *enrolled = audit_enrolled(event->name);
+	if (!enrolled) {
+		enrolled = &audit.enrolled[audit.enrolled_count++];
+		snprintf(enrolled->name, sizeof enrolled->name, "%s", event->name);
 	}
+	snprintf(enrolled->certificate, sizeof enrolled->certificate, "%s", event->certificate_sha256);
 }
 
 void audit_event(const Berth__Store__V1__Event *event)

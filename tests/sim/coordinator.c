@@ -105,15 +105,14 @@ static void enroll_all(struct sim_coordinator *coordinator, struct berth_daemon 
 {
 	for (unsigned i = 0; !coordinator->is_twin && i < sim_world.agents_count; i++) {
 		struct sim_agent *agent = &sim_world.agents[i];
-		if (agent->enrols || !sim_audit_is_enrolled(agent->name)) {
-			agent->enrols = false;
+		if (!sim_audit_is_enrolled(agent->name, agent->newest_certificate)) {
 			enroll(daemon, "agent", agent->name, agent->newest_certificate);
 		}
 	}
-	if (!coordinator->is_twin && !sim_audit_is_enrolled("ann")) {
+	if (!coordinator->is_twin && !sim_audit_is_enrolled("ann", "")) {
 		enroll(daemon, "operator", "ann", "");
 	}
-	if (!coordinator->is_twin && sim_world.liar.main && !sim_audit_is_enrolled("mallory")) {
+	if (!coordinator->is_twin && sim_world.liar.main && !sim_audit_is_enrolled("mallory", "")) {
 		enroll(daemon, "agent", "mallory", "");
 	}
 }

@@ -195,7 +195,7 @@ static void run(struct sim_process *process)
 	liar.stop = berth_cancel_new(NULL);
 	struct berth_until until = {.deadline_ns = BERTH_NO_DEADLINE_NS, .cancel = liar.stop};
 	while (berth_sleep_ms(PAUSE_MS, until, NULL)) {
-		if (sim_audit_is_enrolled("mallory")) {
+		if (sim_audit_is_enrolled("mallory", "")) {
 			talk(channel, until);
 		}
 	}

@@ -33,8 +33,7 @@ struct sim_agent {
 	uint32_t slots, cpus;
 	const char *address;         // where its next connection leads
 	char certificate[16];        // that it shows there
-	char newest_certificate[16]; // that its operator was given
-	bool enrols;                 // and that is not enrolled yet
+	char newest_certificate[16]; // that it is to be enrolled with
 	bool has_no_network;         // for a runner that begins
 	char greeted_as[40];         // the life that has said Hello
 	int64_t beat_ns;             // of its newest heartbeat
