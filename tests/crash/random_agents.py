@@ -101,7 +101,7 @@ def main():
         found = [row for row in rows.read(flags.results) if row["kind"] == "agent, with an Engine"]
         if sum(int(row["kills"]) for row in found) >= flags.kills:
             break
-        if not one(flags, len(found) + 1):
+        if not one(flags, max([int(row["seed"]) for row in found], default=0) + 1):
             raise SystemExit(1)
 
 

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""random_kills.py --coordinator PROGRAM --berth PROGRAM --pilot PROGRAM --results FILE [--kills N] [--chunk N] [--seconds N]
+"""random_kills.py --coordinator PROGRAM --berth PROGRAM --pilot PROGRAM --results FILE
 
 Kills coordinators at random moments until the results file counts N kills, a chunk at a time: each has a fleet of its own,
 a seed of its own, and appends one line when it is whole. Run it again to go on."""
 import argparse
+import concurrent.futures
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 
 import rows
@@ -36,26 +38,49 @@ def chunk(flags, seed, kills):
     return row
 
 
+class Campaign:
+    """Chunks side by side, until the results count enough kills."""
+
+    def __init__(self, flags):
+        self.flags, self.lock, self.limit = flags, threading.Lock(), time.monotonic() + flags.seconds
+        found = [row for row in rows.read(flags.results) if row["kind"] == "coordinator"]
+        self.claimed = sum(int(row["kills"]) for row in found)
+        self.seed = max([int(row["seed"]) for row in found], default=0)
+        self.broken = False
+
+    def claim(self):
+        """The next seed and its kills; None when there is nothing to do."""
+        with self.lock:
+            kills = min(self.flags.chunk, self.flags.kills - self.claimed)
+            if kills <= 0 or self.broken or time.monotonic() > self.limit:
+                return None
+            self.claimed += kills
+            self.seed += 1
+            return self.seed, kills
+
+    def lane(self, _):
+        while (mine := self.claim()):
+            row = chunk(self.flags, *mine)
+            with self.lock:
+                rows.append(self.flags.results, FIELDS, row)
+                self.broken |= row["verdict"] != "ok"
+                print("seed %s: %s kills, worst recovery %s ms: %s" % (
+                    row["seed"], row.get("kills"), row.get("worst_ms"), row["verdict"]), flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("coordinator", "berth", "pilot", "results"):
         parser.add_argument("--" + name, required=True)
-    parser.add_argument("--kills", type=int, default=10000)
-    parser.add_argument("--chunk", type=int, default=500)
-    parser.add_argument("--seconds", type=int, default=86400)
+    parser.add_argument("--kills", type=int, default=8000, help="in all of the results")
+    parser.add_argument("--chunk", type=int, default=500, help="kills of one fleet")
+    parser.add_argument("--jobs", type=int, default=1, help="fleets side by side")
+    parser.add_argument("--seconds", type=int, default=86400, help="no chunk begins later")
     flags, _ = parser.parse_known_args()
-    limit = time.monotonic() + flags.seconds
-    while time.monotonic() < limit:
-        found = [row for row in rows.read(flags.results) if row["kind"] == "coordinator"]
-        counted = sum(int(row["kills"] or 0) for row in found)
-        if counted >= flags.kills:
-            break
-        row = chunk(flags, len(found) + 1, min(flags.chunk, flags.kills - counted))
-        rows.append(flags.results, FIELDS, row)
-        print("seed %s: %s kills, worst recovery %s ms: %s" % (row["seed"], row.get("kills"), row.get("worst_ms"), row["verdict"]),
-              flush=True)
-        if row["verdict"] != "ok":
-            raise SystemExit(1)
+    campaign = Campaign(flags)
+    with concurrent.futures.ThreadPoolExecutor(flags.jobs) as pool:
+        list(pool.map(campaign.lane, range(flags.jobs)))
+    raise SystemExit(1 if campaign.broken else 0)
 
 
 if __name__ == "__main__":

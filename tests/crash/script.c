@@ -99,8 +99,9 @@ void script_forfeit(struct script *script, const char *key)
 	SCRIPT_DO(script, desk_cancel(&script->port, script->job));
 	SCRIPT_DO(script, hand_wait_revoked(&script->hand, trial));
 	trial->ended = true;
+	SCRIPT_SAY(script, hand_move(&script->hand, trial, BERTH__V1__LEASE_STATE__LEASE_CLEANUP_FAILED, 0));
 	SCRIPT_SAY(script, hand_move(&script->hand, trial, BERTH__V1__LEASE_STATE__LEASE_RETIRED,
-				   BERTH__V1__DEATH_PROOF__EXPIRY_PASSED));
+				   BERTH__V1__DEATH_PROOF__GIVEN_UP));
 	SCRIPT_DO(script, hand_flush(&script->hand));
 	hand_forget(trial);
 	SCRIPT_DO(script, desk_check_ended(&script->port, script->job, BERTH__V1__JOB_STATE__JOB_CANCELLED, 1));

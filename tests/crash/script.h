@@ -37,7 +37,7 @@ void script_recover(struct script *script);
 
 // A paid job of this many cells, each run to its score; `batched` sends a trial's reports without waiting between them.
 void script_score(struct script *script, const char *key, uint32_t cells, bool batched);
-// A paid job that is cancelled while its create is under way; the lease ends by its expiry, which forfeits its money.
+// A paid job that is cancelled while its create is under way; the lease is given up, which forfeits its money.
 void script_forfeit(struct script *script, const char *key);
 // Raises the limit so that exactly this many runs have room.
 void script_amend(struct script *script, unsigned runs);
