@@ -92,6 +92,7 @@ static void woken(void)
 
 grpc_completion_queue *line_queue_new(void)
 {
+	grpc_init();
 	grpc_completion_queue *queue = grpc_completion_queue_create_for_next(NULL);
 	grpc_channel *nowhere = grpc_lame_client_channel_create("nowhere", GRPC_STATUS_UNAVAILABLE, "");
 	waker.call = grpc_channel_create_call(nowhere, NULL, GRPC_PROPAGATE_DEFAULTS, queue,
