@@ -66,14 +66,22 @@ static void submit_done(
 	free_submission(submission);
 }
 
+static bool is_same_blob(const Berth__V1__BlobRef *a, const Berth__V1__BlobRef *b)
+{
+	return a->size == b->size && memcmp(a->sha256.data, b->sha256.data, BERTH_DIGEST_SIZE) == 0;
+}
+
 static bool bundles_are_there(
 	struct berth_daemon *daemon, const Berth__V1__SubmitJobRequest *submit, struct berth_error *err)
 {
+	struct berth_digest digest = {0};
 	for (size_t i = 0; submit->spec && i < submit->spec->n_tasks; i++) {
 		const Berth__V1__Task *task = submit->spec->tasks[i];
-		struct berth_digest digest;
 		if (!task->bundle || task->bundle->sha256.len != BERTH_DIGEST_SIZE) {
 			return berth_fail(err, BERTH_ERROR_INVALID, "task %s names no bundle", task->name);
+		}
+		if (i && is_same_blob(submit->spec->tasks[i - 1]->bundle, task->bundle)) {
+			continue; // large jobs have runs of tasks with one bundle
 		}
 		memcpy(digest.bytes, task->bundle->sha256.data, BERTH_DIGEST_SIZE);
 		if (!berth_blobs_has(daemon->blobs, &digest, task->bundle->size)) {

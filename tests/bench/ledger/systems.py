@@ -186,17 +186,17 @@ class Postgres(Peer):
 
     def kill(self):
         children = subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True)
-        for pid in [self.process.pid] + [int(text) for text in children.stdout.split()]:
+        pids = [int(text) for text in children.stdout.split()]
+        self.process.kill()
+        for pid in pids:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
         self.process.wait()
         self.process = None
-        pid_file = os.path.join(self.folder, "data", "postmaster.pid")
-        if os.path.exists(pid_file):
-            os.remove(pid_file)
-        time.sleep(0.1)
+        # A start is refused while one of them still holds the shared memory.
+        wait_for("the end of postgres", lambda: not any(os.path.exists("/proc/%d" % pid) for pid in pids))
 
     def stop(self):
         self.end(signal.SIGINT)  # the fast end: it does not wait for clients
