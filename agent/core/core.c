@@ -12,6 +12,7 @@
 #define HEARTBEAT_MS_MOST  60000
 // So many heartbeats fit into a hold at least, whatever the coordinator asks for.
 #define HEARTBEATS_A_HOLD 3
+#define OUTBOX_FULL       "256 MiB of its reports are in no backup: run `berth ledger backup`"
 
 static void remember(struct berth_agent_core *core, const Berth__Store__V1__Obeyed *obeyed)
 {
@@ -205,8 +206,9 @@ static void heartbeat(struct berth_agent_core *core, int64_t now_ns, struct bert
 	beat.n_running = agent_core_running_keys(core, &running);
 	beat.running = running;
 	beat.disk_free_mb = core->disk_free_mb;
-	beat.accepting = core->accepting;
-	beat.trouble = core->trouble;
+	bool full = core->outbox_size > BERTH_AGENT_OUTBOX_MAX;
+	beat.accepting = core->accepting && !full;
+	beat.trouble = full ? (char *)OUTBOX_FULL : core->trouble;
 	beat.acknowledged = core->acknowledged;
 	beat.outbox_first = agent_core_outbox_first(core);
 	Berth__V1__AgentMessage message = BERTH__V1__AGENT_MESSAGE__INIT;
@@ -233,6 +235,12 @@ static void obey(struct berth_agent_core *core, const Berth__V1__Welcome *welcom
 	const Berth__V1__Incarnation *incarnation = welcome->incarnation;
 	bool same = incarnation->number == core->number;
 	core->stream = AGENT_CORE_OBEYING;
+	if (agent_core_head_goes_back(core, welcome)) {
+		agent_core_act(actions, BERTH_AGENT_RESTORED)->reason = berth_format(
+			"it goes on from event %" PRIu64 ", and event %" PRIu64 " was seen; what is kept is sent again",
+			welcome->restore->head->sequence, core->seen.sequence);
+		agent_core_head_forget(core);
+	}
 	core->number = incarnation->number;
 	memcpy(core->nonce, incarnation->nonce.data, AGENT_CORE_NONCE_SIZE);
 	agent_core_head_see(core, welcome->head);
@@ -282,6 +290,7 @@ static void heartbeat_acked(struct berth_agent_core *core, const Berth__V1__Hear
 	}
 	core->stable_known = true;
 	core->stable_through = ack->stable_through;
+	core->keeps_reports = ack->keeps_reports;
 	agent_core_outbox_drop(core, actions);
 }
 

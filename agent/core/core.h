@@ -2,9 +2,10 @@
 // The agent's half of a session, pure: no clock, no I/O, no threads. What happened comes in with the time, what to do
 // comes out as actions, which the caller carries out in order. The simulator runs this very code.
 //
-// What may be deleted from the outbox. A coordinator that announces stable_through 0 keeps no backups: reports go when
-// it acknowledges them. Otherwise they stay up to the lesser of acknowledged and stable_through, and are sent again to
-// a coordinator of another incarnation that knows less. Nothing goes before the first announcement on a stream.
+// What may be deleted from the outbox. Where no backups are kept, reports go when they are acknowledged. Where the
+// coordinator asks to keep them, they stay until they are acknowledged and below stable_through, and are sent again to
+// a coordinator of another incarnation that knows less. Nothing goes before the first announcement on a stream. An
+// outbox over BERTH_AGENT_OUTBOX_MAX takes no new trial until a backup makes room.
 //
 // Running, for Hello and heartbeats: every trial that waits, runs or is stopping, and every one whose TrialDone is not
 // acknowledged.
@@ -19,8 +20,9 @@
 #include "berth/store/v1/agent.pb-c.h"
 #include "berth/v1/fleet.pb-c.h"
 
-#define BERTH_PROTOCOL_LEAST 1
-#define BERTH_PROTOCOL_MOST  1
+#define BERTH_PROTOCOL_LEAST   1
+#define BERTH_PROTOCOL_MOST    1
+#define BERTH_AGENT_OUTBOX_MAX (256 * 1024 * 1024) // bytes of reports
 
 struct berth_agent_core;
 
@@ -45,6 +47,7 @@ enum berth_agent_action_kind {
 	BERTH_AGENT_SAVE_OBEYED,  // write `obeyed`, synced, before the next action
 	BERTH_AGENT_START,        // start the trial of `assignment`
 	BERTH_AGENT_STOP,         // fire the cancel token of `trial`: it is not ours any more, for `reason`
+	BERTH_AGENT_RESTORED,     // say that the ledger was restored from a backup, for `reason`
 	BERTH_AGENT_DROP_REPORTS, // delete outbox entries of `boot_id` up to `through`
 };
 

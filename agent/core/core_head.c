@@ -9,6 +9,7 @@
 #include "common/base/mem.h"
 #include "common/evidence/head.h"
 #include "common/evidence/merkle.h"
+#include "common/evidence/restore.h"
 
 #define PROOF_MAX (BERTH_MERKLE_LEVELS + 1)
 
@@ -121,7 +122,7 @@ char *agent_core_head_refusal(const struct berth_agent_core *core, const Berth__
 	return signature_refusal(core, head);
 }
 
-static bool is_consistent(const struct agent_core_seen *seen, const Berth__V1__Welcome *welcome)
+static bool is_consistent(uint64_t size, const struct berth_digest *seen_root, const Berth__V1__Welcome *welcome)
 {
 	struct berth_digest proof[PROOF_MAX], root;
 	if (welcome->n_consistency > PROOF_MAX) {
@@ -135,12 +136,59 @@ static bool is_consistent(const struct agent_core_seen *seen, const Berth__V1__W
 	}
 	take_digest(&welcome->head->root_hash, &root);
 	return berth_merkle_verify_consistency(
-		seen->sequence, &seen->root, welcome->head->sequence, &root, proof, welcome->n_consistency);
+		size, seen_root, welcome->head->sequence, &root, proof, welcome->n_consistency);
+}
+
+bool agent_core_head_goes_back(const struct berth_agent_core *core, const Berth__V1__Welcome *welcome)
+{
+	const Berth__V1__Restore *restore = welcome->restore;
+	return restore && restore->head && restore->head->sequence < core->seen.sequence &&
+	       core->number < restore->incarnation;
+}
+
+void agent_core_head_forget(struct berth_agent_core *core)
+{
+	core->seen = (struct agent_core_seen){0};
+}
+
+// The ledger may lack what was seen, if who holds its key says so, and if it goes on from the backup that is named.
+static char *restore_refusal(const struct berth_agent_core *core, const Berth__V1__Welcome *welcome)
+{
+	const Berth__V1__Restore *said = welcome->restore;
+	const Berth__V1__LedgerHead *head = said->head;
+	if (!core->ledger_key) {
+		return berth_strdup("it was restored from a backup, and this agent has no ledger key to check that "
+				    "with: enroll it again");
+	}
+	if (head->leaf_hash.len != BERTH_DIGEST_SIZE || head->root_hash.len != BERTH_DIGEST_SIZE || !welcome->head ||
+		welcome->head->sequence <= head->sequence || welcome->head->root_hash.len != BERTH_DIGEST_SIZE ||
+		welcome->incarnation->number < said->incarnation) {
+		return berth_strdup("it says that it was restored from a backup, and not from which");
+	}
+	struct berth_restore restore = {
+		.head = {.fleet = core->fleet, .size = head->sequence}, .incarnation = said->incarnation};
+	take_digest(&head->leaf_hash, &restore.head.leaf);
+	take_digest(&head->root_hash, &restore.head.root);
+	struct berth_error err;
+	if (!berth_restore_verify(core->ledger_key, core->ledger_key_size, &restore, said->signature.data,
+		    said->signature.len, &err)) {
+		return berth_format("its restore from event %" PRIu64 " is not signed with the ledger key of this "
+				    "agent's enrolment (ledger.pem): %s",
+			head->sequence, err.message);
+	}
+	if (!is_consistent(head->sequence, &restore.head.root, welcome)) {
+		return berth_format(
+			"its ledger does not continue the backup of %" PRIu64 " events that it names", head->sequence);
+	}
+	return signature_refusal(core, welcome->head);
 }
 
 char *agent_core_head_welcome_refusal(const struct berth_agent_core *core, const Berth__V1__Welcome *welcome)
 {
 	const struct agent_core_seen *seen = &core->seen;
+	if (agent_core_head_goes_back(core, welcome)) {
+		return restore_refusal(core, welcome);
+	}
 	if (seen->sequence && !is_digest(&welcome->seen_leaf_hash, &seen->leaf)) {
 		return berth_format("its ledger does not hold event %" PRIu64
 				    " as this agent saw it: it is another ledger, or was edited",
@@ -150,7 +198,7 @@ char *agent_core_head_welcome_refusal(const struct berth_agent_core *core, const
 	// Heads have roots since they are signed: what was seen or is said without one can be held against the leaf
 	// alone.
 	if (reason || !seen->has_root || welcome->head->root_hash.len != BERTH_DIGEST_SIZE ||
-		is_consistent(seen, welcome)) {
+		is_consistent(seen->sequence, &seen->root, welcome)) {
 		return reason;
 	}
 	return berth_format("its ledger of %" PRIu64 " events does not continue the one of %" PRIu64

@@ -96,6 +96,8 @@ struct berth_agent_core {
 
 	bool stable_known; // announced on this stream
 	uint64_t stable_through;
+	bool keeps_reports;
+	size_t outbox_size;            // bytes of reports
 	struct agent_core_boot *boots; // oldest first
 	struct agent_core_report *reports;
 	size_t in_flight;
@@ -116,6 +118,9 @@ Berth__V1__LedgerHead agent_core_head_seen(struct berth_agent_core *core);
 // Why a head cannot follow what was seen, or NULL. The caller frees; the same of a Welcome, which proves more.
 char *agent_core_head_refusal(const struct berth_agent_core *core, const Berth__V1__LedgerHead *head);
 char *agent_core_head_welcome_refusal(const struct berth_agent_core *core, const Berth__V1__Welcome *welcome);
+// Whether the Welcome, which was not refused, goes on from a backup that lacks what was seen; then it is forgotten.
+bool agent_core_head_goes_back(const struct berth_agent_core *core, const Berth__V1__Welcome *welcome);
+void agent_core_head_forget(struct berth_agent_core *core);
 
 // core_outbox.c
 void agent_core_outbox_add(struct berth_agent_core *core, const Berth__V1__Report *report);

@@ -49,6 +49,7 @@ void agent_core_outbox_add(struct berth_agent_core *core, const Berth__V1__Repor
 		entry->done = berth_proto_clone(report->done->trial);
 	}
 	boot->last = report->sequence;
+	core->outbox_size += entry->size;
 	DL_APPEND(core->reports, entry);
 }
 
@@ -136,6 +137,7 @@ static void drop_through(struct berth_agent_core *core, struct agent_core_boot *
 	DL_FOREACH_SAFE (core->reports, entry, after) {
 		if (entry->boot == boot && entry->sequence <= through) {
 			DL_DELETE(core->reports, entry);
+			core->outbox_size -= entry->size;
 			free_report(entry);
 			any = true;
 		}
@@ -149,10 +151,10 @@ static void drop_through(struct berth_agent_core *core, struct agent_core_boot *
 	action->through = through;
 }
 
-// What may be deleted. A coordinator without backups (stable_through 0) has all that it acknowledged on its own disk
-// and nowhere else, so nothing could ever be sent again. With backups a report stays until one covers it. Reports of
-// older boots reach the coordinator before every report of this boot, so a backup that covers one of this boot covers
-// them.
+// What may be deleted. A coordinator without backups has all that it acknowledged on its own disk and nowhere else, so
+// nothing could ever be sent again. With backups a report stays until one covers it. Reports of older boots reach the
+// coordinator before every report of this boot, so a backup that covers one of this boot covers them, and one that
+// covers none says nothing of theirs.
 void agent_core_outbox_drop(struct berth_agent_core *core, struct berth_agent_actions *actions)
 {
 	if (!core->stable_known) {
@@ -162,7 +164,7 @@ void agent_core_outbox_drop(struct berth_agent_core *core, struct berth_agent_ac
 	DL_FOREACH (core->boots, boot) {
 		uint64_t through = boot->acked;
 		bool ours = strcmp(boot->boot_id, core->boot_id) == 0;
-		if (ours && core->stable_through && core->stable_through < through) {
+		if (core->keeps_reports && (ours || !core->stable_through) && core->stable_through < through) {
 			through = core->stable_through;
 		}
 		if (through > boot->dropped) {

@@ -6,10 +6,10 @@
 #include "common/base/cancel.h"
 #include "common/base/digest.h"
 
-#define CREATE_PAUSE_FIRST_MS	 250
-#define RETIRE_PAUSE_FIRST_MS	 100
-#define RETIRE_PAUSE_GROWTH	 5
-#define CREATE_PAUSE_GROWTH	 2
+#define CREATE_PAUSE_FIRST_MS    250
+#define RETIRE_PAUSE_FIRST_MS    100
+#define RETIRE_PAUSE_GROWTH      5
+#define CREATE_PAUSE_GROWTH      2
 #define AMBIGUOUS_KILL_MARGIN_MS BERTH_RETIRE_DEADLINE_MS
 
 static bool mark(const struct berth_lease_driver *driver, const char *lease_id, Berth__V1__LeaseState state,

@@ -112,6 +112,9 @@ static void carry_out(struct session *session, struct berth_agent_action *action
 	case BERTH_AGENT_STOP:
 		stop_trial(session, action);
 		break;
+	case BERTH_AGENT_RESTORED:
+		berth_log_warn("the ledger was restored from a backup", "reason=%s", berth_log_quote(action->reason));
+		break;
 	case BERTH_AGENT_DROP_REPORTS:
 		agent_store_drop_reports(session->store, action->boot_id, action->through);
 		break;

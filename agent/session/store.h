@@ -55,10 +55,9 @@ bool agent_store_each_finished(struct agent_store *store, agent_store_visit *vis
 char *agent_store_finished_key(const Berth__V1__TrialKey *trial); // the caller frees
 
 // --- leases ---
-// Writes down the leases of an assignment before anything may use them. They belong to its trial until
-// agent_store_release_leases.
-void agent_store_hold_leases(
-	struct agent_store *store, const Berth__V1__TrialKey *trial, size_t count, Berth__V1__Lease *const *leases);
+// Writes down the leases of an assignment, and what pays for them, before anything may use them. They belong to its
+// trial until agent_store_release_leases.
+void agent_store_hold_leases(struct agent_store *store, const Berth__V1__Assignment *assignment);
 // The trial has ended: what it left is anybody's to settle.
 void agent_store_release_leases(struct agent_store *store, const Berth__V1__TrialKey *trial);
 // Marks of leases that are held: report and record in one synced write.

@@ -48,28 +48,39 @@ void agent_store_free_leases(struct agent_store *store)
 	}
 }
 
+static const Berth__V1__Reservation *reservation_of(
+	const Berth__V1__Assignment *assignment, const Berth__V1__Lease *lease)
+{
+	for (size_t i = 0; i < assignment->n_reservations; i++) {
+		if (strcmp(assignment->reservations[i]->reservation_id, lease->lease_id) == 0) {
+			return assignment->reservations[i];
+		}
+	}
+	return NULL;
+}
+
 static struct agent_held *hold(
-	struct agent_store *store, const Berth__V1__TrialKey *trial, const Berth__V1__Lease *lease)
+	struct agent_store *store, const Berth__V1__Assignment *assignment, const Berth__V1__Lease *lease)
 {
 	struct agent_held *held = berth_alloc(sizeof *held);
 	held->record = berth_alloc(sizeof *held->record);
 	berth__store__v1__held_lease__init(held->record);
 	held->record->lease = berth_proto_clone(lease);
-	held->record->trial = berth_proto_clone(trial);
+	held->record->trial = berth_proto_clone(assignment->trial);
+	held->record->reservation = berth_proto_clone(reservation_of(assignment, lease));
 	berth_proto_set_string(&held->record->boot_id, store->boot_id);
 	held->of_running_trial = true;
 	return held;
 }
 
-void agent_store_hold_leases(
-	struct agent_store *store, const Berth__V1__TrialKey *trial, size_t count, Berth__V1__Lease *const *leases)
+void agent_store_hold_leases(struct agent_store *store, const Berth__V1__Assignment *assignment)
 {
 	struct agent_write *write = agent_write_new();
 	struct agent_held *fresh = NULL, *held, *after;
-	for (size_t i = 0; i < count; i++) {
-		held = hold(store, trial, leases[i]);
+	for (size_t i = 0; i < assignment->n_leases; i++) {
+		held = hold(store, assignment, assignment->leases[i]);
 		LL_PREPEND(fresh, held);
-		BERTH_AUTO_FREE char *key = key_of(leases[i]->lease_id);
+		BERTH_AUTO_FREE char *key = key_of(assignment->leases[i]->lease_id);
 		agent_write_put(write, key, held->record);
 	}
 	// Known before it is written: a sweep that finds the record finds its owner too.
@@ -168,6 +179,18 @@ static int64_t elapsed_ns(struct agent_store *store, const Berth__V1__LeaseMove 
 	return elapsed_ns;
 }
 
+// The first move of a lease also says what it was given: a coordinator that was restored from a backup may know nothing
+// of it. The record is the caller's.
+static Berth__Store__V1__HeldLease *as_given(struct agent_store *store, const char *lease_id)
+{
+	pthread_mutex_lock(&store->lock);
+	const struct agent_held *held = find(store, lease_id);
+	bool first = held && held->record->lease->state == BERTH__V1__LEASE_STATE__LEASE_CREATING;
+	Berth__Store__V1__HeldLease *given = first ? berth_proto_clone(held->record) : NULL;
+	pthread_mutex_unlock(&store->lock);
+	return given;
+}
+
 static bool mark(void *context, const Berth__V1__LeaseMove *move, struct berth_error *err)
 {
 	struct agent_store *store = context;
@@ -182,6 +205,10 @@ static bool mark(void *context, const Berth__V1__LeaseMove *move, struct berth_e
 	report.body_case = BERTH__V1__REPORT__BODY_LEASE;
 	Berth__V1__LeaseMove timed = *move;
 	timed.elapsed_ns = elapsed_ns(store, move);
+	BERTH_AUTO(berth_proto_cleanup)
+	Berth__Store__V1__HeldLease *given = as_given(store, move->lease_id);
+	timed.lease = given ? given->lease : NULL;
+	timed.reservation = given ? given->reservation : NULL;
 	report.lease = &timed;
 	struct agent_write *write = agent_write_new();
 	agent_write_report(write, &report);

@@ -146,8 +146,7 @@ static void *trial_thread(void *context)
 	if (trial->finished) {
 		session_finish_earlier(trial);
 	} else {
-		agent_store_hold_leases(
-			session->store, trial->key, trial->assignment->n_leases, trial->assignment->leases);
+		agent_store_hold_leases(session->store, trial->assignment);
 		BERTH_AUTO(berth_proto_cleanup) Berth__V1__TrialResult *result = run(trial, work_folder);
 		leave_leases(trial);
 		session_finish(trial, result, work_folder);

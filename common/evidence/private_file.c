@@ -14,8 +14,8 @@
 #include "common/base/mem.h"
 
 #define OTHERS_MODE_MASK 077
-#define OWNER_MODE	 0600
-#define MODE_MASK	 07777
+#define OWNER_MODE       0600
+#define MODE_MASK        07777
 
 static bool check_private(const char *path, const struct stat *info, size_t size_max, struct berth_error *err)
 {

@@ -9,8 +9,8 @@
 #include "common/evidence/x509_internal.h"
 
 #define NOT_BEFORE_SECONDS (-5 * 60)
-#define SERIAL_SIZE	   16
-#define COMMON_NAME_MAX	   64
+#define SERIAL_SIZE        16
+#define COMMON_NAME_MAX    64
 
 EVP_PKEY *evidence_curve_key_new(struct berth_error *err)
 {

@@ -36,6 +36,10 @@ void berth_blob_writer_abort(struct berth_blob_writer *writer); // NULL is allow
 // A descriptor at the start of the blob; the caller closes it. NOT_FOUND, or CORRUPT when the size differs.
 int berth_blob_open_read(
 	struct berth_blobs *blobs, const struct berth_digest *digest, int64_t size, struct berth_error *err);
+// Every blob that is whole.
+bool berth_blobs_each(struct berth_blobs *blobs,
+	void (*visit)(void *context, const struct berth_digest *digest, int64_t size), void *context,
+	struct berth_error *err);
 // Removes every blob that keep() denies and no pin holds; *removed counts them.
 bool berth_blobs_sweep(struct berth_blobs *blobs, bool (*keep)(void *context, const struct berth_digest *digest),
 	void *context, uint64_t *removed, struct berth_error *err);

@@ -28,7 +28,7 @@ struct berth_blobs {
 	int writing_count;
 	struct blob_pin *pins; // open addressing, BLOB_PINS_MAX places
 	uint32_t pin_count;
-	int64_t next_drop_ns; // before this no search for pins that are over: it reads the whole table
+	int64_t next_drop_ns;     // before this no search for pins that are over: it reads the whole table
 	int64_t pin_all_until_ns; // there were more pins than places: nothing is swept before this
 };
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sweep: removes what nothing needs. It takes the lock for one blob at a time, so that uploads go on beside it.
+// Walks over every blob. The sweep removes what nothing needs; it takes the lock for one blob at a time, so that
+// uploads go on beside it.
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
@@ -51,7 +53,15 @@ static bool remove_unneeded(
 	return true;
 }
 
-static bool sweep_folder(struct sweep *sweep, const char *folder, struct berth_error *err)
+static bool sweep_one(void *context, const char *path, const struct berth_digest *digest, struct berth_error *err)
+{
+	struct sweep *sweep = context;
+	return sweep->keep(sweep->context, digest) || remove_unneeded(sweep, path, digest, err);
+}
+
+typedef bool visit_fn(void *context, const char *path, const struct berth_digest *digest, struct berth_error *err);
+
+static bool walk_folder(const char *folder, visit_fn *visit, void *context, struct berth_error *err)
 {
 	BERTH_AUTO(dir_cleanup) DIR *dir = opendir(folder);
 	if (!dir) {
@@ -59,30 +69,59 @@ static bool sweep_folder(struct sweep *sweep, const char *folder, struct berth_e
 	}
 	for (struct dirent *entry; errno = 0, (entry = readdir(dir));) {
 		struct berth_digest digest;
-		if (!berth_unhex(entry->d_name, digest.bytes, BERTH_DIGEST_SIZE) ||
-			sweep->keep(sweep->context, &digest)) {
+		if (!berth_unhex(entry->d_name, digest.bytes, BERTH_DIGEST_SIZE)) {
 			continue;
 		}
 		BERTH_AUTO_FREE char *path = berth_format("%s/%s", folder, entry->d_name);
-		if (!remove_unneeded(sweep, path, &digest, err)) {
+		if (!visit(context, path, &digest, err)) {
 			return false;
 		}
 	}
 	return errno == 0 || berth_fail_errno(err, "cannot read the folder %s", folder);
 }
 
-bool berth_blobs_sweep(struct berth_blobs *blobs, bool (*keep)(void *context, const struct berth_digest *digest),
-	void *context, uint64_t *removed, struct berth_error *err)
+static bool walk(struct berth_blobs *blobs, visit_fn *visit, void *context, struct berth_error *err)
 {
-	struct sweep sweep = {.blobs = blobs, .keep = keep, .context = context};
-	bool swept = true;
-	for (unsigned i = 0; i < PREFIXES && swept; i++) {
+	bool walked = true;
+	for (unsigned i = 0; i < PREFIXES && walked; i++) {
 		const uint8_t byte = (uint8_t)i;
 		char name[3];
 		berth_hex(&byte, 1, name);
 		BERTH_AUTO_FREE char *folder = berth_format("%s/%s", blobs->folder, name);
-		swept = sweep_folder(&sweep, folder, err);
+		walked = walk_folder(folder, visit, context, err);
 	}
+	return walked;
+}
+
+bool berth_blobs_sweep(struct berth_blobs *blobs, bool (*keep)(void *context, const struct berth_digest *digest),
+	void *context, uint64_t *removed, struct berth_error *err)
+{
+	struct sweep sweep = {.blobs = blobs, .keep = keep, .context = context};
+	bool swept = walk(blobs, sweep_one, &sweep, err);
 	*removed = sweep.removed;
 	return swept;
+}
+
+struct each {
+	void (*visit)(void *context, const struct berth_digest *digest, int64_t size);
+	void *context;
+};
+
+static bool visit_one(void *context, const char *path, const struct berth_digest *digest, struct berth_error *err)
+{
+	const struct each *each = context;
+	struct stat status;
+	if (stat(path, &status) < 0) {
+		return errno == ENOENT || berth_fail_errno(err, "cannot look at %s", path); // swept meanwhile
+	}
+	each->visit(each->context, digest, status.st_size);
+	return true;
+}
+
+bool berth_blobs_each(struct berth_blobs *blobs,
+	void (*visit)(void *context, const struct berth_digest *digest, int64_t size), void *context,
+	struct berth_error *err)
+{
+	struct each each = {visit, context};
+	return walk(blobs, visit_one, &each, err);
 }

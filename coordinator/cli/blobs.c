@@ -38,19 +38,22 @@ static struct berth_rpc_stream *open_stream(struct cli_link *link, const char *m
 		(struct berth_until){BERTH_NO_DEADLINE_NS, link->cancel}, err);
 }
 
-// Takes the blob's rest from *offset on, which it moves.
-static bool get_rest(struct cli_link *link, const Berth__V1__BlobRef *blob, int64_t *offset, struct berth_sink sink,
-	bool *sink_failed, struct berth_error *err)
+struct download {
+	const char *method;
+	const ProtobufCMessage *request;
+	int64_t *offset; // in the request; moved with what has come
+	struct berth_sink sink;
+	bool sink_failed;
+};
+
+static bool get_rest(struct cli_link *link, struct download *download, struct berth_error *err)
 {
-	BERTH_AUTO(free_stream) struct berth_rpc_stream *stream = open_stream(link, "GetBlob", err);
-	Berth__V1__GetBlobRequest request = BERTH__V1__GET_BLOB_REQUEST__INIT;
-	request.blob = (Berth__V1__BlobRef *)blob;
-	request.offset = *offset;
+	BERTH_AUTO(free_stream) struct berth_rpc_stream *stream = open_stream(link, download->method, err);
 	if (!stream) {
 		return false;
 	}
 	// A send that fails is explained by the receive.
-	if (berth_rpc_stream_send(stream, &request.base, err)) {
+	if (berth_rpc_stream_send(stream, download->request, err)) {
 		berth_rpc_stream_close_send(stream, NULL);
 	}
 	for (;;) {
@@ -62,33 +65,49 @@ static bool get_rest(struct cli_link *link, const Berth__V1__BlobRef *blob, int6
 		}
 		link->reached = true;
 		const ProtobufCBinaryData *chunk = &((Berth__V1__GetBlobResponse *)message)->chunk;
-		if (!sink.put(sink.context, chunk->data, chunk->len, err)) {
-			*sink_failed = true;
+		if (!download->sink.put(download->sink.context, chunk->data, chunk->len, err)) {
+			download->sink_failed = true;
 			return false;
 		}
-		*offset += (int64_t)chunk->len;
+		*download->offset += (int64_t)chunk->len;
+	}
+}
+
+static bool get_all(struct cli_link *link, struct download *download, struct berth_error *err)
+{
+	struct cli_away away = {0};
+	for (;;) {
+		int64_t before = *download->offset;
+		if (get_rest(link, download, err)) {
+			return true;
+		}
+		if (*download->offset > before) {
+			away = (struct cli_away){0};
+		}
+		if (download->sink_failed || !cli_away_wait(link, &away, err)) {
+			return berth_error_wrap(
+				err, "blob port %s", link->blobs_address ? link->blobs_address : "not known");
+		}
 	}
 }
 
 bool cli_blob_get(
 	struct cli_link *link, const Berth__V1__BlobRef *blob, struct berth_sink sink, struct berth_error *err)
 {
-	struct cli_away away = {0};
-	int64_t offset = 0;
-	bool sink_failed = false;
-	for (;;) {
-		int64_t before = offset;
-		if (get_rest(link, blob, &offset, sink, &sink_failed, err)) {
-			return true;
-		}
-		if (offset > before) {
-			away = (struct cli_away){0};
-		}
-		if (sink_failed || !cli_away_wait(link, &away, err)) {
-			return berth_error_wrap(
-				err, "blob port %s", link->blobs_address ? link->blobs_address : "not known");
-		}
-	}
+	Berth__V1__GetBlobRequest request = BERTH__V1__GET_BLOB_REQUEST__INIT;
+	request.blob = (Berth__V1__BlobRef *)blob;
+	struct download download = {"GetBlob", &request.base, &request.offset, sink, false};
+	return get_all(link, &download, err);
+}
+
+bool cli_backup_get(
+	struct cli_link *link, const char *backup_id, const char *path, struct berth_sink sink, struct berth_error *err)
+{
+	Berth__V1__ReadBackupRequest request = BERTH__V1__READ_BACKUP_REQUEST__INIT;
+	request.backup_id = (char *)backup_id;
+	request.path = (char *)path;
+	struct download download = {"ReadBackup", &request.base, &request.offset, sink, false};
+	return get_all(link, &download, err);
 }
 
 static bool send_chunks(

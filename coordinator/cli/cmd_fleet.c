@@ -2,15 +2,11 @@
 #include <string.h>
 
 #include "berth/v1/fleet.pb-c.h"
-#include "berth/v1/lease.pb-c.h"
 #include "common/base/mem.h"
 #include "common/codec/proto.h"
+#include "coordinator/budget/money.h"
 #include "coordinator/cli/link.h"
 #include "coordinator/cli/output.h"
-
-#define LEASES_LIMIT_MAX     100000
-#define LEASES_LIMIT_DEFAULT 100
-#define LEASES_PAGE          1000
 
 static const ProtobufCServiceDescriptor *const FLEET = &berth__v1__fleet_service__descriptor;
 
@@ -107,93 +103,27 @@ int cli_agent_show(struct cli *cli, struct berth_error *err)
 	return 0;
 }
 
-static void add_lease(struct cli_table *table, const Berth__V1__Lease *lease)
+int cli_agent_forget(struct cli *cli, struct berth_error *err)
 {
-	BERTH_AUTO_FREE char *state = cli_state_text(&berth__v1__lease_state__descriptor, (int)lease->state);
-	BERTH_AUTO_FREE char *backend = cli_state_text(&berth__v1__backend__descriptor, (int)lease->backend);
-	const ProtobufCEnumValue *role =
-		protobuf_c_enum_descriptor_get_value(&berth__v1__lease_role__descriptor, (int)lease->role);
-	BERTH_AUTO_FREE char *expiry = cli_time_text(lease->provider_expiry_at_ns);
-	cli_table_add(table, "%s", lease->lease_id);
-	cli_table_add(table, "%s", state);
-	cli_table_add(table, "%s", role ? role->name : "-");
-	cli_table_add(table, "%s", backend);
-	cli_table_add(table, "%s", lease->agent);
-	cli_table_add(table, "%s", lease->job_id);
-	cli_table_add(table, "%u", lease->trial_index);
-	cli_table_add(table, "%u", lease->generation);
-	cli_table_add(table, "%s", *lease->resource_id ? lease->resource_id : "-");
-	cli_table_add(table, "%s", expiry);
-	cli_table_add(table, "%s", *lease->failure ? lease->failure : "-");
-}
-
-struct leases {
-	struct cli_table *table;
-	berth_json *list;
-	int64_t left;
-	char *last; // id that the next page starts after
-};
-
-static void leases_free(struct leases *leases)
-{
-	cli_table_cleanup(&leases->table);
-	berth_json_free(leases->list);
-	berth_free_cleanup(&leases->last);
-}
-
-// False when this was the last page.
-static bool take_page(struct leases *leases, const Berth__V1__ListLeasesResponse *page)
-{
-	for (size_t i = 0; i < page->n_leases && leases->left > 0; i++, leases->left--) {
-		add_lease(leases->table, page->leases[i]);
-		berth_json_append(leases->list, cli_message_json(&page->leases[i]->base));
-	}
-	if (page->n_leases == 0 || leases->left == 0) {
-		return false;
-	}
-	const char *last = page->leases[page->n_leases - 1]->lease_id;
-	bool ahead = !leases->last || strcmp(last, leases->last) > 0;
-	berth_free_cleanup(&leases->last);
-	leases->last = berth_strdup(last);
-	return ahead;
-}
-
-int cli_lease_list(struct cli *cli, struct berth_error *err)
-{
-	static const char *const HEADS[] = {"LEASE", "STATE", "ROLE", "BACKEND", "AGENT", "JOB", "TRIAL", "GENERATION",
-		"RESOURCE", "EXPIRES", "FAILURE", NULL};
 	BERTH_AUTO(cli_link_close) struct cli_link link = {0};
-	BERTH_AUTO(leases_free)
-	struct leases leases = {
-		.table = cli_table_new(HEADS), .list = berth_json_array(), .left = LEASES_LIMIT_DEFAULT};
-	const char *job = cli_args_text(&cli->args, CLI_FLAG_LEASE_JOB);
-	if (!cli_args_integer(&cli->args, CLI_FLAG_LIMIT, 1, LEASES_LIMIT_MAX, &leases.left, err) ||
-		!cli_link_open(cli, CLI_LINK_BERTH, &link, err)) {
+	Berth__V1__ForgetAgentRequest request = BERTH__V1__FORGET_AGENT_REQUEST__INIT;
+	const char *reason = cli_args_text(&cli->args, CLI_FLAG_REASON);
+	request.name = (char *)cli->args.positionals[0];
+	request.reason = (char *)(reason ? reason : "");
+	if (!cli_link_open(cli, CLI_LINK_BERTH, &link, err)) {
 		return CLI_FAILED;
 	}
 	BERTH_AUTO(berth_proto_cleanup)
-	Berth__V1__GetJobResponse *found = job ? cli_get_job(&link, job, err) : NULL;
-	if (job && !found) {
+	Berth__V1__ForgetAgentResponse *response = cli_call(&link, FLEET, "ForgetAgent", &request, err);
+	if (!response) {
 		return CLI_FAILED;
 	}
-	Berth__V1__ListLeasesRequest request = BERTH__V1__LIST_LEASES_REQUEST__INIT;
-	request.job_id = found ? found->job->job_id : "";
-	request.open_only = !cli_args_has(&cli->args, CLI_FLAG_EVERY);
-	for (bool more = true; more;) {
-		request.limit = leases.left < LEASES_PAGE ? (uint32_t)leases.left : LEASES_PAGE;
-		request.after_lease_id = leases.last ? leases.last : "";
-		BERTH_AUTO(berth_proto_cleanup)
-		Berth__V1__ListLeasesResponse *page =
-			cli_call(&link, &berth__v1__lease_service__descriptor, "ListLeases", &request, err);
-		if (!page) {
-			return CLI_FAILED;
-		}
-		more = take_page(&leases, page);
-	}
 	if (cli->output == CLI_OUTPUT_JSON) {
-		cli_json_print(cli->io->out, BERTH_STEAL(leases.list), false);
-	} else {
-		cli_table_print(cli, leases.table);
+		cli_json_print(cli->io->out, cli_message_json(&response->base), false);
+		return 0;
 	}
+	char money[BERTH_MONEY_TEXT_SIZE];
+	berth_money_format(response->forfeited_nano_usd, money);
+	fprintf(cli->io->out, "gave up agent %s, %zu leases and %s USD\n", request.name, response->n_lease_ids, money);
 	return 0;
 }

@@ -12,7 +12,8 @@
 
 int cli_ledger_show(struct cli *cli, struct berth_error *err)
 {
-	static const char *const HEADS[] = {"FLEET", "INCARNATION", "EVENTS", "ROOT", "KEY", NULL};
+	static const char *const HEADS[] = {
+		"FLEET", "INCARNATION", "EVENTS", "ROOT", "KEY", "BACKED_UP", "WAITS_FOR", NULL};
 	BERTH_AUTO(cli_link_close) struct cli_link link = {0};
 	BERTH_AUTO(cli_key_free) struct cli_key key = {0};
 	if (!cli_trusted_key(cli, &key, err) || !cli_link_open(cli, CLI_LINK_BERTH, &link, err)) {
@@ -37,6 +38,12 @@ int cli_ledger_show(struct cli *cli, struct berth_error *err)
 	cli_table_add(table, "%llu", (unsigned long long)response->head->sequence);
 	cli_table_add(table, "sha256:%s", root);
 	cli_table_add(table, "%s", key_id);
+	cli_table_add(table, "%llu", response->backup ? (unsigned long long)response->backup->size : 0);
+	BERTH_AUTO(berth_buf_free) struct berth_buf names = {0};
+	for (size_t i = 0; i < response->n_resending; i++) {
+		berth_buf_printf(&names, "%s%s", i ? "," : "", response->resending[i]);
+	}
+	cli_table_add(table, "%s", names.size ? berth_buf_text(&names) : "-");
 	cli_table_print(cli, table);
 	return 0;
 }

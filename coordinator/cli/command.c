@@ -23,7 +23,7 @@ const struct cli_command CLI_COMMANDS[] = {
 		cli_job_watch},
 	{"job", "logs", "JOB [TRIAL]", 1, 2, CLI_LINK | CLI_LOGS, "print what ended trials left, and where others are",
 		"TRIAL is a trial's name or its index.", cli_job_logs},
-	{"job", "cancel", "JOB", 1, 1, CLI_LINK | CLI_CANCEL | CLI_TABLE, "cancel a job",
+	{"job", "cancel", "JOB", 1, 1, CLI_LINK | CLI_REASON | CLI_TABLE, "cancel a job",
 		"Never waits: the job is cancelling until its last lease is proven dead.", cli_job_cancel},
 	{"job", "results", "JOB", 1, 1, CLI_LINK | CLI_RESULTS | CLI_TABLE, "write a job's result folders",
 		"In Harbor's layout. Run again, it adds only what is missing.", cli_job_results},
@@ -33,14 +33,24 @@ const struct cli_command CLI_COMMANDS[] = {
 		"Writes authority.pem, certificate.pem and key.pem, and for an agent or an operator signing.pem. Keys\n"
 		"are made here and do not leave this host. Enrolling a name again replaces its certificate.",
 		cli_agent_enroll},
+	{"agent", "forget", "NAME", 1, 1, CLI_LINK | CLI_REASON | CLI_TABLE, "give up an agent that never comes back",
+		"What it holds counts as gone by your word, and is charged in full. Refused while it may still run\n"
+		"something. Enrolled again later, its late receipts take back what it did not use.",
+		cli_agent_forget},
 	{"lease", "list", "", 0, 0, CLI_LINK | CLI_LEASES | CLI_LIST | CLI_TABLE, "list leases that are not retired",
 		NULL, cli_lease_list},
+	{"lease", "show", "LEASE", 1, 1, CLI_LINK | CLI_TABLE, "show one lease and what it may cost",
+		"LEASE is an id, or the first 6 digits or more of one.", cli_lease_show},
+	{"lease", "orphans", "", 0, 0, CLI_LINK | CLI_LEASES | CLI_LIST | CLI_TABLE,
+		"list what nothing uses and nobody has proven gone",
+		"With the time at which each is certainly gone, and the most that it may cost.", cli_lease_orphans},
 	{"budget", "create", "NAME POLICY", 2, 2, CLI_LINK | CLI_TABLE, "open a budget with a policy",
 		"POLICY is a JSON file: limits of the whole and of each phase, rates, meters. It never changes; "
 		"limits\n"
 		"are amended.",
 		cli_budget_create},
-	{"budget", "amend", "NAME", 1, 1, CLI_LINK | CLI_AMEND | CLI_TABLE, "change limits, signed by an operator",
+	{"budget", "amend", "NAME", 1, 1, CLI_LINK | CLI_AMEND | CLI_REASON | CLI_TABLE,
+		"change limits, signed by an operator",
 		"Signs with signing.pem of the credentials folder, which an operator gets by enrolment. A limit below\n"
 		"what is spent only stops new grants.",
 		cli_budget_amend},
@@ -73,6 +83,19 @@ const struct cli_command CLI_COMMANDS[] = {
 		"DATA is the coordinator's data folder, or a copy. Walks every event from the first, replays it, and\n"
 		"compares with what is stored beside it. Exit code 8 names the event that is broken.",
 		cli_ledger_verify},
+	{"ledger", "backup", "FOLDER", 1, 1, CLI_LINK | CLI_HEADS | CLI_TABLE,
+		"copy the ledger and its blobs here, and check the copy",
+		"Run it again into the same FOLDER: what is there is not read again. From the first one on agents "
+		"keep\n"
+		"what they reported until a backup covers it, so run it often. Keep the coordinator's credentials\n"
+		"apart: they are not in it.",
+		cli_ledger_backup},
+	{"ledger", "restore", "BACKUP DATA", 2, 2, CLI_HEADS | CLI_HOLDS | CLI_REASON | CLI_TABLE,
+		"make a coordinator's data folder from a backup, offline",
+		"What came after the backup is lost but for what agents kept. The coordinator that starts on DATA "
+		"says\n"
+		"so to each of them, and assigns nothing before all have resent. Use the newest backup.",
+		cli_ledger_restore},
 	{"health", NULL, "[SERVICE]", 0, 1, CLI_LINK, "ask whether the coordinator serves",
 		"Exit code 0: it serves, 7: it cannot be reached, 9: it does not serve.", cli_health},
 	{"version", NULL, "", 0, 0, CLI_TABLE, "print the version", NULL, cli_version},

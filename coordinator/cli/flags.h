@@ -12,7 +12,7 @@ enum cli_group {
 	CLI_RUN = 1 << 4,     // berth run
 	CLI_RESULTS = 1 << 5, // writes result folders
 	CLI_LOGS = 1 << 6,
-	CLI_CANCEL = 1 << 7,
+	CLI_REASON = 1 << 7,
 	CLI_ENROLL = 1 << 8,
 	CLI_LEASES = 1 << 9,
 	CLI_LIST = 1 << 10,  // pages
@@ -77,7 +77,7 @@ enum cli_shape { CLI_SWITCH, CLI_ONE, CLI_MANY }; // takes no value, the last on
 	X(PRIORITY, "priority", 0, CLI_ONE, "N", CLI_SUBMIT, "weight of the fair share, 1 to 100 (default 10)")        \
 	X(DETACH, "detach", 0, CLI_SWITCH, 0, CLI_RUN, "print the job's id and return")                                \
 	X(FILE, "file", 0, CLI_ONE, "PATH", CLI_LOGS, "one file of the trial's folder, such as agent/oracle.txt")      \
-	X(REASON, "reason", 0, CLI_ONE, "TEXT", CLI_CANCEL | CLI_AMEND, "why; kept with the job or amendment")         \
+	X(REASON, "reason", 0, CLI_ONE, "TEXT", CLI_REASON, "why; kept in the ledger for good")                        \
 	X(HARD_LIMIT, "hard-limit", 0, CLI_ONE, "USD", CLI_AMEND, "of the whole budget")                               \
 	X(PHASE_LIMIT, "phase-limit", 0, CLI_MANY, "PHASE=USD", CLI_AMEND, "of one phase")                             \
 	X(JOB_LIMIT, "job-limit", 0, CLI_MANY, "JOB=USD", CLI_AMEND,                                                   \

@@ -13,7 +13,7 @@ static const struct {
 } SECTIONS[] = {
 	{CLI_JOB, "The job, as `harbor run` names it"},
 	{CLI_SUBMIT, "The job, beyond Harbor"},
-	{CLI_RUN | CLI_RESULTS | CLI_LOGS | CLI_CANCEL | CLI_ENROLL | CLI_LEASES | CLI_LIST | CLI_AMEND |
+	{CLI_RUN | CLI_RESULTS | CLI_LOGS | CLI_REASON | CLI_ENROLL | CLI_LEASES | CLI_LIST | CLI_AMEND |
 			CLI_RESERVATIONS | CLI_HEADS | CLI_PROVE | CLI_EXPORT,
 		"This command"},
 	{CLI_LINK | CLI_HOLDS, "The coordinator"},

@@ -49,6 +49,16 @@ static berth_json *base64_json(const ProtobufCBinaryData *bytes)
 	return berth_json_string(text);
 }
 
+berth_json *cli_head_json(const Berth__V1__LedgerHead *head)
+{
+	berth_json *object = berth_json_object();
+	berth_json_set(object, "size", berth_json_integer((int64_t)head->sequence));
+	berth_json_set(object, "leaf", digest_json(&head->leaf_hash));
+	berth_json_set(object, "root", digest_json(&head->root_hash));
+	berth_json_set(object, "signature", base64_json(&head->signature));
+	return object;
+}
+
 berth_json *cli_proof_json(const Berth__V1__ProveInclusionResponse *response, struct berth_error *err)
 {
 	const Berth__V1__LedgerHead *signed_head = response->head;
@@ -58,11 +68,7 @@ berth_json *cli_proof_json(const Berth__V1__ProveInclusionResponse *response, st
 		berth_fail(err, BERTH_ERROR_UNSUPPORTED, "the coordinator does not sign its ledger's heads");
 		return NULL;
 	}
-	berth_json *head = berth_json_object(), *path = berth_json_array(), *proof = berth_json_object();
-	berth_json_set(head, "size", berth_json_integer((int64_t)signed_head->sequence));
-	berth_json_set(head, "leaf", digest_json(&signed_head->leaf_hash));
-	berth_json_set(head, "root", digest_json(&signed_head->root_hash));
-	berth_json_set(head, "signature", base64_json(&signed_head->signature));
+	berth_json *path = berth_json_array(), *proof = berth_json_object();
 	for (size_t i = 0; i < response->n_path; i++) {
 		berth_json_append(path, digest_json(&response->path[i]));
 	}
@@ -72,7 +78,7 @@ berth_json *cli_proof_json(const Berth__V1__ProveInclusionResponse *response, st
 	berth_json_set(proof, "sequence", berth_json_integer((int64_t)response->sequence));
 	berth_json_set(proof, "event", base64_json(&response->event));
 	berth_json_set(proof, "path", path);
-	berth_json_set(proof, "head", head);
+	berth_json_set(proof, "head", cli_head_json(signed_head));
 	berth_json_set(proof, "key", berth_json_string(pem));
 	return proof;
 }
@@ -92,6 +98,29 @@ static bool read_size(const berth_json *object, const char *key, uint64_t *size)
 	return value > 0;
 }
 
+static bool read_base64(const berth_json *object, const char *key, uint8_t **bytes, size_t *size)
+{
+	const char *text = berth_json_get_string(object, key);
+	*bytes = text ? berth_unbase64(text, strlen(text), size) : NULL;
+	return *bytes != NULL;
+}
+
+Berth__V1__LedgerHead *cli_head_of_json(const berth_json *object, struct berth_error *err)
+{
+	struct berth_digest leaf, root;
+	BERTH_AUTO(berth_proto_cleanup) Berth__V1__LedgerHead *head = berth_alloc(sizeof *head);
+	berth__v1__ledger_head__init(head);
+	if (!read_size(object, "size", &head->sequence) || !read_digest(berth_json_get(object, "leaf"), &leaf) ||
+		!read_digest(berth_json_get(object, "root"), &root) ||
+		!read_base64(object, "signature", &head->signature.data, &head->signature.len)) {
+		berth_fail(err, BERTH_ERROR_INVALID, "a head needs size, leaf, root and signature");
+		return NULL;
+	}
+	berth_proto_set_bytes(&head->leaf_hash, leaf.bytes, BERTH_DIGEST_SIZE);
+	berth_proto_set_bytes(&head->root_hash, root.bytes, BERTH_DIGEST_SIZE);
+	return BERTH_STEAL(head);
+}
+
 struct parts {
 	struct berth_head head;
 	uint64_t sequence;
@@ -105,13 +134,6 @@ static void parts_free(struct parts *parts)
 {
 	free(parts->event);
 	free(parts->signature);
-}
-
-static bool read_base64(const berth_json *object, const char *key, uint8_t **bytes, size_t *size)
-{
-	const char *text = berth_json_get_string(object, key);
-	*bytes = text ? berth_unbase64(text, strlen(text), size) : NULL;
-	return *bytes != NULL;
 }
 
 static bool read_parts(const berth_json *document, struct parts *parts, struct berth_error *err)

@@ -19,44 +19,19 @@ struct summary {
 };
 
 // The worst that an open lease may still cost is what it holds.
-static int64_t worst_nano_usd(const struct berth_core *core, const Berth__V1__Lease *lease)
-{
-	int64_t worst = 0;
-	Berth__V1__Budget **budgets;
-	size_t count = berth_core_budgets(core, &budgets);
-	for (size_t i = 0; i < count; i++) {
-		Berth__V1__Reservation *row = NULL;
-		// Ids sort, and none of a lease's own id is before the id without its last digit.
-		char before[BERTH_ID_SIZE];
-		snprintf(before, sizeof before, "%s", lease->lease_id);
-		before[strlen(before) ? strlen(before) - 1 : 0] = 0;
-		Berth__V1__Reservation *rows[PAGE];
-		size_t found = berth_core_reservations(core, budgets[i]->name, true, before, PAGE, rows);
-		for (size_t k = 0; k < found; k++) {
-			row = rows[k];
-			worst += strcmp(row->reservation_id, lease->lease_id) == 0 ? row->max_nano_usd : 0;
-			berth_proto_free(row);
-		}
-		berth_proto_free(budgets[i]);
-	}
-	free(budgets);
-	return worst;
-}
-
-static void add_unproven(struct summary *summary, const struct berth_core *core, const Berth__V1__Lease *lease)
+static void add_unproven(struct summary *summary, const Berth__V1__Lease *lease, const Berth__V1__LeaseDetail *detail)
 {
 	char money[BERTH_MONEY_TEXT_SIZE];
-	int64_t worst = *lease->reservation_id ? worst_nano_usd(core, lease) : 0;
 	BERTH_AUTO_FREE char *state = cli_state_text(&berth__v1__lease_state__descriptor, (int)lease->state);
-	BERTH_AUTO_FREE char *dead = cli_time_text(lease->provider_expiry_at_ns);
-	berth_money_format(worst, money);
+	BERTH_AUTO_FREE char *dead = cli_time_text(detail->dead_by_ns);
+	berth_money_format(detail->worst_nano_usd, money);
 	cli_table_add(summary->unproven, "%s", lease->lease_id);
 	cli_table_add(summary->unproven, "%s", state);
 	cli_table_add(summary->unproven, "%s", lease->agent);
 	cli_table_add(summary->unproven, "%s", dead);
 	cli_table_add(summary->unproven, "%s", money);
 	berth_json *item = cli_message_json(&lease->base);
-	berth_json_set(item, "worst_nano_usd", berth_json_integer(worst));
+	berth_json_set(item, "worst_nano_usd", berth_json_integer(detail->worst_nano_usd));
 	berth_json_append(summary->unproven_list, item);
 }
 
@@ -65,16 +40,18 @@ static void count_leases(struct summary *summary, const struct berth_core *core)
 	char last[BERTH_ID_SIZE] = "";
 	for (size_t count = PAGE; count == PAGE;) {
 		Berth__V1__Lease *page[PAGE];
-		count = berth_core_leases(core, NULL, false, *last ? last : NULL, PAGE, page);
+		Berth__V1__LeaseDetail *details[PAGE];
+		count = berth_core_leases(core, NULL, BERTH_LEASES_ALL, *last ? last : NULL, PAGE, page, details);
 		for (size_t i = 0; i < count; i++) {
 			if (page[i]->state < STATES_MAX) {
 				summary->leases[page[i]->state]++;
 			}
 			if (page[i]->state != BERTH__V1__LEASE_STATE__LEASE_RETIRED) {
-				add_unproven(summary, core, page[i]);
+				add_unproven(summary, page[i], details[i]);
 			}
 			snprintf(last, sizeof last, "%s", page[i]->lease_id);
 			berth_proto_free(page[i]);
+			berth_proto_free(details[i]);
 		}
 	}
 }

@@ -69,6 +69,9 @@ bool cli_each_trial(struct cli_link *link, const char *job_id, bool with_folders
 // blobs.c. Bytes go from and to the sink in chunks; a transfer that is cut goes on where it stopped.
 bool cli_blob_get(
 	struct cli_link *link, const Berth__V1__BlobRef *blob, struct berth_sink sink, struct berth_error *err);
+// A file of the backup that is under way.
+bool cli_backup_get(struct cli_link *link, const char *backup_id, const char *path, struct berth_sink sink,
+	struct berth_error *err);
 // The blob's bytes are fd's from its start. True when the store has them, synced.
 bool cli_blob_put(struct cli_link *link, const Berth__V1__BlobRef *blob, int fd, struct berth_error *err);
 bool cli_blob_is_missing(struct cli_link *link, const Berth__V1__BlobRef *blob, bool *missing, struct berth_error *err);

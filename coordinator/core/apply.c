@@ -9,7 +9,7 @@
 
 typedef Berth__Store__V1__Event event_t;
 
-static bool corrupt(const event_t *event, struct berth_error *err, const char *what)
+bool corrupt_event(const event_t *event, struct berth_error *err, const char *what)
 {
 	return berth_fail(err, BERTH_ERROR_CORRUPT, "event %llu: %s", (unsigned long long)event->sequence, what);
 }
@@ -25,7 +25,7 @@ static bool apply_coordinator_started(struct berth_core *core, const event_t *ev
 {
 	const Berth__Store__V1__CoordinatorStarted *started = event->coordinator_started;
 	if (started->number != core->incarnation_number + 1 || started->nonce.len != sizeof core->incarnation_nonce) {
-		return corrupt(event, err, "incarnation number or nonce does not follow");
+		return corrupt_event(event, err, "incarnation number or nonce does not follow");
 	}
 	if (strcmp(started->fleet, core->fleet) != 0) {
 		return berth_fail(err, BERTH_ERROR_INVALID,
@@ -41,7 +41,7 @@ static bool apply_agent_enrolled(struct berth_core *core, const event_t *event, 
 {
 	const Berth__Store__V1__AgentEnrolled *enrolled = event->agent_enrolled;
 	if (strlen(enrolled->name) >= BERTH_NAME_SIZE) {
-		return corrupt(event, err, "enrolled name is too long");
+		return corrupt_event(event, err, "enrolled name is too long");
 	}
 	if (strcmp(enrolled->role, "agent") != 0) {
 		char name[2 * BERTH_NAME_SIZE];
@@ -68,6 +68,7 @@ static bool apply_agent_enrolled(struct berth_core *core, const event_t *event, 
 		snprintf(agent->name, sizeof agent->name, "%s", enrolled->name);
 		HASH_ADD_STR(core->agents, name, agent);
 	}
+	agent->forgotten = false;
 	snprintf(agent->certificate_sha256, sizeof agent->certificate_sha256, "%s", enrolled->certificate_sha256);
 	free(agent->signing_key_der);
 	agent->signing_key_der = berth_memdup(enrolled->signing_key_der.data, enrolled->signing_key_der.len);
@@ -80,7 +81,7 @@ static bool apply_agent_booted(struct berth_core *core, const event_t *event, st
 	const Berth__Store__V1__AgentBooted *booted = event->agent_booted;
 	struct agent *agent = core_agent(core, booted->agent);
 	if (!agent || strlen(booted->boot_id) != BERTH_ID_SIZE - 1) {
-		return corrupt(event, err, "boot of an agent that is not enrolled");
+		return corrupt_event(event, err, "boot of an agent that is not enrolled");
 	}
 	memcpy(agent->boot_id, booted->boot_id, BERTH_ID_SIZE);
 	free(agent->daemon_id);
@@ -133,7 +134,7 @@ static bool apply_job_submitted(struct berth_core *core, const event_t *event, s
 	            (uint64_t)spec->n_agents * spec->n_tasks * spec->attempts <= BERTH_JOB_CELLS_MAX;
 	int64_t *prices;
 	if (!sane || !price_job(core, spec, &prices, NULL)) {
-		return corrupt(event, err, "job without sense");
+		return corrupt_event(event, err, "job without sense");
 	}
 	struct job *job = berth_alloc(sizeof *job);
 	job->prices = prices;
@@ -195,7 +196,7 @@ static bool apply_job_cancel_requested(struct berth_core *core, const event_t *e
 {
 	struct job *job = core_job(core, event->job_cancel_requested->job_id);
 	if (!job || job->state != BERTH__V1__JOB_STATE__JOB_RUNNING) {
-		return corrupt(event, err, "cancel of a job that does not run");
+		return corrupt_event(event, err, "cancel of a job that does not run");
 	}
 	job->state = BERTH__V1__JOB_STATE__JOB_CANCELLING;
 	job->reason = berth_strdup(event->job_cancel_requested->reason);
@@ -220,7 +221,7 @@ static bool apply_job_ended(struct berth_core *core, const event_t *event, struc
 {
 	struct job *job = core_job(core, event->job_ended->job_id);
 	if (!job || job->ended_at_ns) {
-		return corrupt(event, err, "end of a job that is not open");
+		return corrupt_event(event, err, "end of a job that is not open");
 	}
 	job->state = event->job_ended->state;
 	job->ended_at_ns = event->recorded_at_ns;
@@ -296,7 +297,7 @@ static bool apply_trial_assigned(struct berth_core *core, const event_t *event, 
 	struct agent *agent = core_agent(core, assigned->agent);
 	if (!cell || !agent || cell->state != BERTH__V1__TRIAL_STATE__TRIAL_QUEUED ||
 		assigned->trial->generation != cell->generation + 1 || !unqueue(cell->job, cell)) {
-		return corrupt(event, err, "assignment of a trial that does not wait");
+		return corrupt_event(event, err, "assignment of a trial that does not wait");
 	}
 	if (!berth_budgets_apply(core->budgets, event, err)) {
 		return false;
@@ -309,14 +310,37 @@ static bool apply_trial_assigned(struct berth_core *core, const event_t *event, 
 	size_t paid = 0;
 	for (size_t i = 0; i < assigned->n_leases; i++) {
 		if (!begin_lease(core, cell, agent, assigned->leases[i], event->recorded_at_ns)) {
-			return corrupt(event, err, "a lease whose id was used before, or that is not paid for");
+			return corrupt_event(event, err, "a lease whose id was used before, or that is not paid for");
 		}
 		paid += assigned->leases[i]->reservation_id[0] != 0;
 	}
 	if (paid != assigned->n_reservations) {
-		return corrupt(event, err, "money that is reserved for no lease");
+		return corrupt_event(event, err, "money that is reserved for no lease");
 	}
 	return true;
+}
+
+static bool apply_lease_taken_up(struct berth_core *core, const event_t *event, struct berth_error *err)
+{
+	const Berth__V1__Lease *lease = event->lease_taken_up->lease;
+	struct job *job = lease ? core_job(core, lease->job_id) : NULL;
+	struct agent *agent = lease ? core_agent(core, lease->agent) : NULL;
+	if (!job || !job->spec || lease->trial_index >= job->cells_count || !agent || !agent->resending) {
+		return corrupt_event(event, err, "a lease of a job or agent that is not there was taken up");
+	}
+	struct cell *cell = &job->cells[lease->trial_index];
+	if (lease->generation > cell->generation) {
+		if (cell->state != BERTH__V1__TRIAL_STATE__TRIAL_QUEUED || !unqueue(job, cell)) {
+			return corrupt_event(event, err, "a trial that does not wait was taken up");
+		}
+		cell->generation = lease->generation;
+		cell->assigned_at_ns = event->recorded_at_ns;
+		set_state(cell, BERTH__V1__TRIAL_STATE__TRIAL_RUNNING);
+		core_hold(cell, agent);
+		cell->leases = NULL;
+	}
+	return begin_lease(core, cell, agent, lease, event->recorded_at_ns) ||
+	       corrupt_event(event, err, "a lease whose id was used before, or that is not paid for");
 }
 
 static void requeue(struct berth_core *core, struct cell *cell, int64_t not_before_ns)
@@ -348,14 +372,14 @@ static bool apply_trial_unassigned(struct berth_core *core, const event_t *event
 	if (!cell || unassigned->trial->generation != cell->generation ||
 		cell->state != (waits ? BERTH__V1__TRIAL_STATE__TRIAL_QUEUED : BERTH__V1__TRIAL_STATE__TRIAL_RUNNING) ||
 		(waits && !unqueue(cell->job, cell))) {
-		return corrupt(event, err, "a trial that does not run lost its agent");
+		return corrupt_event(event, err, "a trial that does not run lost its agent");
 	}
 	release(core, cell);
 	add_note(cell, unassigned);
 	set_state(cell, unassigned->next);
 	if (unassigned->reason == BERTH__STORE__V1__UNASSIGN_REASON__RETRY) {
 		cell->retries++;
-	} else {
+	} else if (unassigned->reason != BERTH__STORE__V1__UNASSIGN_REASON__RESTORED) {
 		cell->failures++;
 	}
 	if (unassigned->result) {
@@ -373,7 +397,7 @@ static bool apply_trial_ended(struct berth_core *core, const event_t *event, str
 	struct cell *cell = core_cell(core, ended->trial);
 	if (!cell || cell->state != BERTH__V1__TRIAL_STATE__TRIAL_RUNNING ||
 		ended->trial->generation != cell->generation || !ended->result) {
-		return corrupt(event, err, "result for a trial that does not run");
+		return corrupt_event(event, err, "result for a trial that does not run");
 	}
 	release(core, cell);
 	set_state(cell, ended->state);
@@ -392,7 +416,7 @@ static bool apply_lease_moved(struct berth_core *core, const event_t *event, str
 	const Berth__Store__V1__LeaseMoved *moved = event->lease_moved;
 	struct lease *lease = core_lease(core, moved->lease_id);
 	if (!lease || !lease_may_move(lease->record->state, moved->state, moved->proof)) {
-		return corrupt(event, err, "lease move that is not allowed");
+		return corrupt_event(event, err, "lease move that is not allowed");
 	}
 	Berth__V1__Lease *record = lease->record;
 	if (record->state == BERTH__V1__LEASE_STATE__LEASE_CREATING) {
@@ -474,7 +498,7 @@ static bool apply_origin(struct berth_core *core, const event_t *event, struct b
 	const Berth__Store__V1__Origin *origin = event->origin;
 	struct agent *agent = core_agent(core, origin->agent);
 	if (!agent || strlen(origin->boot_id) != BERTH_ID_SIZE - 1) {
-		return corrupt(event, err, "report of an unknown agent");
+		return corrupt_event(event, err, "report of an unknown agent");
 	}
 	struct boot *boot = core_boot(agent, origin->boot_id);
 	if (!boot) {
@@ -484,7 +508,7 @@ static bool apply_origin(struct berth_core *core, const event_t *event, struct b
 	}
 	// A report may decide more than one event; each carries the same origin.
 	if (origin->report_sequence != boot->applied_through && origin->report_sequence != boot->applied_through + 1) {
-		return corrupt(event, err, "report out of its order");
+		return corrupt_event(event, err, "report out of its order");
 	}
 	boot->applied_through = origin->report_sequence;
 	return true;
@@ -543,6 +567,20 @@ static apply_fn apply_of(Berth__Store__V1__Event__BodyCase body)
 	case BERTH__STORE__V1__EVENT__BODY_RESULT_REFUSED:
 	case BERTH__STORE__V1__EVENT__BODY_REPORT_SKIPPED:
 		return apply_nothing;
+	case BERTH__STORE__V1__EVENT__BODY_LEDGER_RESTORED:
+		return apply_ledger_restored;
+	case BERTH__STORE__V1__EVENT__BODY_INCARNATION_RAISED:
+		return apply_incarnation_raised;
+	case BERTH__STORE__V1__EVENT__BODY_LEASE_TAKEN_UP:
+		return apply_lease_taken_up;
+	case BERTH__STORE__V1__EVENT__BODY_AGENT_RESENT:
+		return apply_agent_resent;
+	case BERTH__STORE__V1__EVENT__BODY_AGENT_FORGOTTEN:
+		return apply_agent_forgotten;
+	case BERTH__STORE__V1__EVENT__BODY_REPORTS_KEPT:
+		return apply_reports_kept;
+	case BERTH__STORE__V1__EVENT__BODY_BACKUP_VERIFIED:
+		return apply_backup_verified;
 	case BERTH__STORE__V1__EVENT__BODY_BUDGET_OPENED:
 	case BERTH__STORE__V1__EVENT__BODY_BUDGET_AMENDED:
 	case BERTH__STORE__V1__EVENT__BODY_BUDGET_JOB_LIMITED:
@@ -558,14 +596,14 @@ static apply_fn apply_of(Berth__Store__V1__Event__BodyCase body)
 bool berth_core_apply(struct berth_core *core, const Berth__Store__V1__Event *event, struct berth_error *err)
 {
 	if (event->sequence != core->last_sequence + 1) {
-		return corrupt(event, err, "sequence does not follow");
+		return corrupt_event(event, err, "sequence does not follow");
 	}
 	if (event->recorded_at_ns < core->recorded_at_ns) {
-		return corrupt(event, err, "time goes back");
+		return corrupt_event(event, err, "time goes back");
 	}
 	apply_fn apply = apply_of(event->body_case);
 	if (!apply) {
-		return corrupt(event, err, "an event of a newer version: start the version that wrote it");
+		return corrupt_event(event, err, "an event of a newer version: start the version that wrote it");
 	}
 	rows_touch_event(core, event);
 	if (event->origin && !apply_origin(core, event, err)) {

@@ -16,6 +16,7 @@
 #include "berth/v1/fleet.pb-c.h"
 #include "berth/v1/job.pb-c.h"
 #include "berth/v1/lease.pb-c.h"
+#include "berth/v1/ledger.pb-c.h"
 #include "common/base/clock.h"
 #include "common/base/digest.h"
 #include "common/base/error.h"
@@ -60,6 +61,16 @@ enum berth_command_kind {
 	BERTH_COMMAND_PLACE,
 	BERTH_COMMAND_CREATE_BUDGET,
 	BERTH_COMMAND_AMEND_BUDGET,
+	BERTH_COMMAND_KEEP_REPORTS,
+	BERTH_COMMAND_BACKUP_VERIFIED,
+	BERTH_COMMAND_FORGET_AGENT,
+};
+
+// The backup that a ledger goes on from: its head, and why.
+struct berth_core_restored {
+	uint64_t size;
+	struct berth_digest leaf, root;
+	const char *reason;
 };
 
 // Only the members that the kind names are read. Pointers are borrowed for the call.
@@ -70,17 +81,19 @@ struct berth_command {
 	// START
 	const uint8_t *nonce; // 16 bytes
 	const char *version;
+	const struct berth_core_restored *restored; // its first start since it was restored; else NULL
 
 	// ENROLL
 	const char *role, *name, *certificate_sha256, *signing_key_id;
 	const uint8_t *signing_key_der;
 	size_t signing_key_size;
 
-	// HELLO, HEARTBEAT, REPORT, PROGRESS, STREAM_DOWN
+	// HELLO, HEARTBEAT, REPORT, PROGRESS, STREAM_DOWN; FORGET_AGENT
 	const char *agent;
 	uint64_t session; // unique in this process: which stream of the agent
 	const Berth__V1__Hello *hello;
-	bool seen_held; // this ledger has hello->seen.leaf_hash at hello->seen.sequence (or nothing was seen)
+	bool seen_held; // this ledger has hello->seen.leaf_hash at hello->seen.sequence (or nothing was seen);
+	                // BACKUP_VERIFIED: it has backup->head
 	const Berth__V1__Heartbeat *heartbeat;
 	const Berth__V1__Report *report;
 	const char *evidence_fault; // of a TrialDone: why its evidence does not verify; NULL when it does
@@ -95,7 +108,7 @@ struct berth_command {
 	bool disk_low; // the data disk is under its watermark; `disk_message` says so
 	const char *disk_message;
 
-	// CANCEL: job_id (or prefix, or name) and reason
+	// CANCEL: job_id (or prefix, or name) and reason; FORGET_AGENT: reason
 	const char *reason;
 
 	// PLACE: BERTH_PLACE_IDS fresh ids
@@ -105,6 +118,9 @@ struct berth_command {
 	const Berth__V1__CreateBudgetRequest *create_budget;
 	const Berth__V1__AmendBudgetRequest *amend_budget;
 	bool signature_ok; // amend_budget->signature verifies under berth_core_amendment_key
+
+	// BACKUP_VERIFIED
+	const Berth__V1__FinishBackupRequest *backup;
 };
 
 enum berth_effect_kind {
@@ -222,6 +238,7 @@ struct berth_core_assignment {
 	Berth__V1__TrialKey trial;
 	Berth__V1__JobSpec spec;
 	Berth__V1__Lease *leases[BERTH_RUN_LEASES_MAX];
+	Berth__V1__Reservation *reservations[BERTH_RUN_LEASES_MAX]; // of those that are paid for
 };
 bool berth_core_assignment(const struct berth_core *core, const char *job_id, uint32_t index, uint32_t generation,
 	struct berth_core_assignment *assignment);
@@ -232,9 +249,15 @@ Berth__V1__Agent *berth_core_agent(const struct berth_core *core, const char *na
 // Keys of what runs on an agent, at most `limit`.
 size_t berth_core_agent_trials(
 	const struct berth_core *core, const char *name, Berth__V1__TrialKey **keys, size_t limit);
-// By lease id after `after`; job_id NULL: every job.
-size_t berth_core_leases(const struct berth_core *core, const char *job_id, bool open_only, const char *after,
-	size_t limit, Berth__V1__Lease **leases);
+// Orphaned: open, and nothing runs that uses it.
+enum berth_core_lease_filter { BERTH_LEASES_ALL, BERTH_LEASES_OPEN, BERTH_LEASES_ORPHANED };
+// By lease id after `after`; job_id NULL: every job. A detail for each.
+size_t berth_core_leases(const struct berth_core *core, const char *job_id, enum berth_core_lease_filter filter,
+	const char *after, size_t limit, Berth__V1__Lease **leases, Berth__V1__LeaseDetail **details);
+// By id, or a prefix of at least BERTH_ID_PREFIX_MIN digits that one lease in memory has.
+#define BERTH_ID_PREFIX_MIN 6
+bool berth_core_lease(const struct berth_core *core, const char *text, Berth__V1__Lease **lease,
+	Berth__V1__LeaseDetail **detail, struct berth_error *err);
 // The certificate that is in force for a principal; NULL when that name was never enrolled.
 const char *berth_core_certificate(const struct berth_core *core, const char *role, const char *name);
 
@@ -247,6 +270,32 @@ size_t berth_core_reservations(const struct berth_core *core, const char *budget
 	size_t limit, Berth__V1__Reservation **reservations);
 // The enrolled key of an operator with this id. False: there is none.
 bool berth_core_amendment_key(const struct berth_core *core, const char *key_id, const uint8_t **der, size_t *size);
+
+// --- backups and restores (restore.c) ---
+
+// Reports of the agent's current life that a verified backup covers; *keeps_reports: it must keep the others.
+uint64_t berth_core_stable_through(const struct berth_core *core, const char *agent, bool *keeps_reports);
+struct berth_core_backup { // the newest that was verified
+	uint64_t size;
+	struct berth_digest root;
+	int64_t verified_at_ns;
+	char operator[128];
+};
+bool berth_core_backup(const struct berth_core *core, struct berth_core_backup *backup); // false: none yet
+// Of every agent: reports that the ledger holds, by life. The caller frees each, and the list.
+size_t berth_core_applied(const struct berth_core *core, Berth__V1__AppliedReports ***applied);
+
+struct berth_core_restore {
+	uint64_t size; // of the backup, here and below
+	struct berth_digest leaf, root;
+	uint64_t incarnation; // the first that goes on from it
+};
+// Why this ledger may lack event `seen`, which an agent that obeyed this incarnation saw; NULL: it may not.
+const struct berth_core_restore *berth_core_restore_after(
+	const struct berth_core *core, const Berth__V1__Incarnation *obeyed, uint64_t seen);
+size_t berth_core_restores(const struct berth_core *core, const struct berth_core_restore **restores); // oldest first
+// Agents that have not resent since the newest restore: how many, and at most `limit` of their names.
+size_t berth_core_resending(const struct berth_core *core, const char **names, size_t limit);
 
 // The signing key of an agent. False when it is not enrolled.
 bool berth_core_signing_key(const struct berth_core *core, const char *agent, const uint8_t **der, size_t *size);

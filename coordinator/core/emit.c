@@ -103,6 +103,9 @@ void refuse(const struct decision *decision, enum berth_error_code code, const c
 static void decide_start(const struct decision *decision)
 {
 	const struct berth_command *command = decision->command;
+	if (command->restored) {
+		begin_restored(decision);
+	}
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_COORDINATOR_STARTED);
 	Berth__Store__V1__CoordinatorStarted *started = berth_alloc(sizeof *started);
 	berth__store__v1__coordinator_started__init(started);
@@ -137,6 +140,9 @@ static const decide_fn deciders[] = {
 	[BERTH_COMMAND_PLACE] = decide_place,
 	[BERTH_COMMAND_CREATE_BUDGET] = decide_create_budget,
 	[BERTH_COMMAND_AMEND_BUDGET] = decide_amend_budget,
+	[BERTH_COMMAND_KEEP_REPORTS] = decide_keep_reports,
+	[BERTH_COMMAND_BACKUP_VERIFIED] = decide_backup_verified,
+	[BERTH_COMMAND_FORGET_AGENT] = decide_forget_agent,
 };
 
 void berth_core_decide(struct berth_core *core, const struct berth_command *command, struct berth_core_now now,

@@ -54,6 +54,16 @@ static void boot(const struct decision *decision, struct agent *agent, const Ber
 	emit(decision, event);
 }
 
+// A life of a coordinator that this one does not follow.
+static bool obeyed_another(const struct berth_core *core, const Berth__V1__Incarnation *obeyed)
+{
+	return obeyed && (obeyed->number > core->incarnation_number ||
+				 (obeyed->number == core->incarnation_number &&
+					 (obeyed->nonce.len != sizeof core->incarnation_nonce ||
+						 memcmp(obeyed->nonce.data, core->incarnation_nonce,
+							 sizeof core->incarnation_nonce) != 0)));
+}
+
 // Which rule, if any, forbids this session.
 static bool is_refused(const struct decision *decision, const struct agent *agent)
 {
@@ -75,18 +85,16 @@ static bool is_refused(const struct decision *decision, const struct agent *agen
 			(unsigned long long)core->incarnation_number);
 		decision->core->stopped = true;
 		effect(decision, BERTH_EFFECT_STOP_SERVING);
-	} else if (hello->obeyed && hello->obeyed->number == core->incarnation_number &&
-		   (hello->obeyed->nonce.len != sizeof core->incarnation_nonce ||
-			   memcmp(hello->obeyed->nonce.data, core->incarnation_nonce, sizeof core->incarnation_nonce) !=
-				   0)) {
+	} else if (obeyed_another(core, hello->obeyed)) {
 		refuse(decision, BERTH_ERROR_FENCED,
 			"agent %s obeys a twin of this coordinator (incarnation %llu with another nonce): two run on "
 			"copies of one ledger; stop one",
 			agent->name, (unsigned long long)core->incarnation_number);
-	} else if (!decision->command->seen_held) {
+	} else if (!decision->command->seen_held &&
+		   !berth_core_restore_after(core, hello->obeyed, hello->seen ? hello->seen->sequence : 0)) {
 		refuse(decision, BERTH_ERROR_FENCED,
 			"agent %s saw event %llu committed, which this ledger does not hold: it is an older copy; "
-			"restore the newer one",
+			"bring the newer one back, or accept the loss with `berth ledger restore`",
 			agent->name, (unsigned long long)(hello->seen ? hello->seen->sequence : 0));
 	} else {
 		return false;
@@ -94,7 +102,7 @@ static bool is_refused(const struct decision *decision, const struct agent *agen
 	return true;
 }
 
-static bool lists(Berth__V1__TrialKey *const *running, size_t count, const struct cell *cell)
+bool is_listed_trial(Berth__V1__TrialKey *const *running, size_t count, const struct cell *cell)
 {
 	for (size_t i = 0; i < count; i++) {
 		const Berth__V1__TrialKey *key = running[i];
@@ -108,7 +116,7 @@ static bool lists(Berth__V1__TrialKey *const *running, size_t count, const struc
 
 // The agent counts its hold from the send of a heartbeat that was acknowledged, so it has ended everything by the time
 // that this wait, which starts at the receipt of that heartbeat, is over.
-static int64_t fenced_at_ns(const struct berth_core *core, const struct agent *agent)
+int64_t fenced_at_ns(const struct berth_core *core, const struct agent *agent)
 {
 	int64_t wait_ms = core->config.hold_ms * FENCE_PERCENT / 100 + BERTH_FENCE_EXTRA_MS;
 	return agent->beat_boot_ns + wait_ms * BERTH_NS_PER_MS;
@@ -136,10 +144,13 @@ void decide_hello(const struct decision *decision)
 {
 	const struct berth_command *command = decision->command;
 	struct agent *agent = core_agent(decision->core, command->agent);
-	if (!agent) {
-		refuse(decision, BERTH_ERROR_DENIED, "agent %s is not enrolled: run `berth agent enroll %s`",
-			command->agent, command->agent);
+	if (!agent || agent->forgotten) {
+		refuse(decision, BERTH_ERROR_DENIED, "agent %s is not enrolled%s: run `berth agent enroll %s`",
+			command->agent, agent ? " since it was given up" : "", command->agent);
 		return;
+	}
+	if (agent->resending && obeyed_another(decision->core, command->hello->obeyed)) {
+		raise_incarnation(decision, agent);
 	}
 	if (is_refused(decision, agent)) {
 		return;
@@ -150,11 +161,12 @@ void decide_hello(const struct decision *decision)
 		snprintf(old->reason, sizeof old->reason, "agent %s opened another session", agent->name);
 	}
 	bool restarted = strcmp(agent->boot_id, command->hello->boot_id) != 0;
-	if (restarted) {
+	// One that resends says itself, in the end, what it does not run.
+	if (restarted && !agent->resending) {
 		struct cell *cell, *next;
 		DL_FOREACH_SAFE (agent->running, cell, next) {
 			// What the new life lists has ended already: its result is on the way.
-			if (!lists(command->hello->running, command->hello->n_running, cell)) {
+			if (!is_listed_trial(command->hello->running, command->hello->n_running, cell)) {
 				unassign(decision, cell, BERTH__STORE__V1__UNASSIGN_REASON__AGENT_RESTARTED,
 					"its agent restarted", NULL);
 			}
@@ -187,7 +199,7 @@ static void reconcile(const struct decision *decision, struct agent *agent)
 	const Berth__V1__Heartbeat *beat = decision->command->heartbeat;
 	struct cell *cell, *next;
 	DL_FOREACH_SAFE (agent->running, cell, next) {
-		if (lists(beat->running, beat->n_running, cell)) {
+		if (is_listed_trial(beat->running, beat->n_running, cell)) {
 			cell->sent_session = agent->session;
 			cell->unlisted_beats = 0;
 		} else if (cell->sent_session != agent->session) {
@@ -270,6 +282,12 @@ void decide_heartbeat(const struct decision *decision)
 	}
 	struct berth_effect *ack = effect_agent(decision, BERTH_EFFECT_HEARTBEAT_ACK, agent);
 	ack->sequence = beat->sequence;
+	if (agent->resending && beat->outbox_first) {
+		return; // what it runs may be of the part that is lost, and its report is on the way
+	}
+	if (agent->resending) {
+		end_resending(decision, agent);
+	}
 	reconcile(decision, agent);
 	retire_unused(decision, agent);
 }

@@ -249,7 +249,9 @@ void unassign(const struct decision *decision, struct cell *cell, Berth__Store__
 	struct job *job = cell->job;
 	bool retry = reason == BERTH__STORE__V1__UNASSIGN_REASON__RETRY;
 	bool refused = reason == BERTH__STORE__V1__UNASSIGN_REASON__BUDGET_REFUSED;
-	bool quarantined = refused || (!retry && cell->failures + 1u >= decision->core->config.max_generations);
+	bool restored = reason == BERTH__STORE__V1__UNASSIGN_REASON__RESTORED;
+	bool quarantined =
+		refused || (!retry && !restored && cell->failures + 1u >= decision->core->config.max_generations);
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_TRIAL_UNASSIGNED);
 	Berth__Store__V1__TrialUnassigned *unassigned = berth_alloc(sizeof *unassigned);
 	berth__store__v1__trial_unassigned__init(unassigned);

@@ -287,5 +287,6 @@ void decide_place(const struct decision *decision)
 
 bool berth_core_wants_place(const struct berth_core *core, struct berth_core_now now)
 {
-	return core->started && core->place_wanted && !core->stopped && choose(core, now).cell != NULL;
+	return core->started && core->place_wanted && !core->stopped && !core->resending &&
+	       choose(core, now).cell != NULL;
 }

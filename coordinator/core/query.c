@@ -35,11 +35,6 @@ bool berth_core_find_job(
 	return true;
 }
 
-static int compare_ids(const void *a, const void *b)
-{
-	return strcmp((*(Berth__V1__Lease *const *)a)->lease_id, (*(Berth__V1__Lease *const *)b)->lease_id);
-}
-
 static void name_open_leases(const struct berth_core *core, const struct job *wanted, Berth__V1__Job *message)
 {
 	if (wanted->state != BERTH__V1__JOB_STATE__JOB_CANCELLING || !wanted->open_leases) {
@@ -224,10 +219,16 @@ bool berth_core_assignment(const struct berth_core *core, const char *job_id, ui
 	message->agent = cell_agent(cell);
 	message->task = cell_task(cell);
 	message->leases = assignment->leases;
+	message->reservations = assignment->reservations;
 	const struct lease *lease;
 	LL_FOREACH2(cell->leases, lease, next_of_cell)
 	{
 		assignment->leases[message->n_leases++] = lease->record;
+		const Berth__V1__Reservation *row =
+			berth_budgets_reservation(core->budgets, lease->record->reservation_id);
+		if (row) {
+			assignment->reservations[message->n_reservations++] = (Berth__V1__Reservation *)row;
+		}
 	}
 	return true;
 }
@@ -251,6 +252,7 @@ static Berth__V1__Agent *agent_message(const struct agent *agent)
 	message->capacity = berth_proto_clone(agent->boot_id[0] ? &agent->capacity : NULL);
 	message->running = agent->running_count;
 	message->open_leases = agent->open_leases;
+	message->resending = agent->resending;
 	message->accepting = agent->accepting && agent->session;
 	message->seen_at_ns = agent->seen_at_ns;
 	if (!agent->boot_id[0]) {
@@ -274,7 +276,7 @@ size_t berth_core_agents(const struct berth_core *core, Berth__V1__Agent **agent
 	size_t count = 0;
 	struct agent *agent, *next;
 	HASH_ITER (hh, core->agents, agent, next) {
-		if (count < limit) {
+		if (count < limit && !agent->forgotten) {
 			agents[count++] = agent_message(agent);
 		}
 	}
@@ -285,7 +287,7 @@ size_t berth_core_agents(const struct berth_core *core, Berth__V1__Agent **agent
 Berth__V1__Agent *berth_core_agent(const struct berth_core *core, const char *name)
 {
 	const struct agent *agent = core_agent(core, name);
-	return agent ? agent_message(agent) : NULL;
+	return agent && !agent->forgotten ? agent_message(agent) : NULL;
 }
 
 size_t berth_core_agent_trials(
@@ -305,29 +307,6 @@ size_t berth_core_agent_trials(
 		key->generation = cell->generation;
 		keys[count++] = key;
 	}
-	return count;
-}
-
-size_t berth_core_leases(const struct berth_core *core, const char *job_id, bool open_only, const char *after,
-	size_t limit, Berth__V1__Lease **leases)
-{
-	Berth__V1__Lease **all = berth_realloc_array(NULL, HASH_COUNT(core->leases), sizeof(*all));
-	size_t count = 0;
-	const struct lease *lease, *next;
-	HASH_ITER (hh, core->leases, lease, next) {
-		bool wanted = (!job_id || strcmp(lease->job->id, job_id) == 0) &&
-		              (!open_only || lease_is_open(lease->record)) &&
-		              (!after || strcmp(lease->record->lease_id, after) > 0);
-		if (wanted) {
-			all[count++] = lease->record;
-		}
-	}
-	qsort(all, count, sizeof(*all), compare_ids);
-	count = count > limit ? limit : count;
-	for (size_t i = 0; i < count; i++) {
-		leases[i] = berth_proto_clone(all[i]);
-	}
-	free(all);
 	return count;
 }
 

@@ -46,8 +46,13 @@ static void report_lease(const struct decision *decision, const Berth__V1__Lease
 		return;
 	}
 	const struct lease *lease = core_lease(decision->core, move->lease_id);
+	if (!lease && !take_up_lease(decision, move, &lease)) {
+		return;
+	}
 	if (!lease) {
-		skip(decision, "no such lease");
+		if (!end_without_lease(decision, move)) {
+			skip(decision, "no such lease");
+		}
 		return;
 	}
 	if (strcmp(lease->agent->name, decision->command->agent) != 0) {
@@ -236,9 +241,10 @@ void decide_report(const struct decision *decision)
 	const struct boot *boot = core_boot(agent, report->boot_id);
 	uint64_t applied = boot ? boot->applied_through : 0;
 	if (report->sequence > applied + 1) {
-		refuse(decision, BERTH_ERROR_FENCED, "agent %s sent report %llu of its life %.8s, but %llu is missing",
-			agent->name, (unsigned long long)report->sequence, report->boot_id,
-			(unsigned long long)applied + 1);
+		refuse(decision, BERTH_ERROR_FENCED,
+			"agent %s sent report %llu of its life %.8s, but %llu is missing%s", agent->name,
+			(unsigned long long)report->sequence, report->boot_id, (unsigned long long)applied + 1,
+			agent->resending ? ": a newer backup covered it; restore that one, or give the agent up" : "");
 		return;
 	}
 	if (report->sequence == applied + 1) {
@@ -250,6 +256,9 @@ void decide_report(const struct decision *decision)
 			report_done(&origin, report->done);
 		} else {
 			skip(&origin, "a report of a newer version");
+		}
+		if (decision->outcome->error.code != BERTH_ERROR_OK) {
+			return;
 		}
 	}
 	struct berth_effect *ack = effect_agent(decision, BERTH_EFFECT_REPORT_ACK, agent);

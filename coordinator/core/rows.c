@@ -45,6 +45,29 @@ static void add_coordinator(struct rows *rows, const struct berth_core *core)
 	row.incarnation_number = core->incarnation_number;
 	row.incarnation_nonce =
 		(ProtobufCBinaryData){sizeof core->incarnation_nonce, (uint8_t *)core->incarnation_nonce};
+	row.keeps_reports = core->keeps_reports;
+	Berth__Store__V1__BackupRow backup = BERTH__STORE__V1__BACKUP_ROW__INIT;
+	if (core->backup.size) {
+		backup.size = core->backup.size;
+		backup.root_hash = (ProtobufCBinaryData){BERTH_DIGEST_SIZE, (uint8_t *)core->backup.root.bytes};
+		backup.verified_at_ns = core->backup.verified_at_ns;
+		backup.operator_ = (char *)core->backup.operator;
+		row.backup = &backup;
+	}
+	BERTH_AUTO_FREE Berth__Store__V1__RestoreRow *restores =
+		berth_alloc((core->restores_count + 1) * sizeof *restores);
+	BERTH_AUTO_FREE Berth__Store__V1__RestoreRow **list = berth_alloc((core->restores_count + 1) * sizeof *list);
+	for (size_t i = 0; i < core->restores_count; i++) {
+		const struct berth_core_restore *restore = &core->restores[i];
+		berth__store__v1__restore_row__init(&restores[i]);
+		restores[i].size = restore->size;
+		restores[i].leaf_hash = (ProtobufCBinaryData){BERTH_DIGEST_SIZE, (uint8_t *)restore->leaf.bytes};
+		restores[i].root_hash = (ProtobufCBinaryData){BERTH_DIGEST_SIZE, (uint8_t *)restore->root.bytes};
+		restores[i].incarnation = restore->incarnation;
+		list[i] = &restores[i];
+	}
+	row.restores = list;
+	row.n_restores = core->restores_count;
 	berth_proto_pack(&row, &rows_add(rows, berth_strdup("coordinator"))->value);
 }
 
@@ -68,6 +91,14 @@ static void add_agent(struct rows *rows, const struct agent *agent)
 		applied->applied_through = boot->applied_through;
 		berth_proto_append(&row->n_boots, &row->boots, applied);
 	}
+	if (agent->stable.id[0]) {
+		row->stable = berth_alloc(sizeof *row->stable);
+		berth__store__v1__boot_row__init(row->stable);
+		berth_proto_set_string(&row->stable->boot_id, agent->stable.id);
+		row->stable->applied_through = agent->stable.applied_through;
+	}
+	row->resending = agent->resending;
+	row->forgotten = agent->forgotten;
 	berth_proto_pack(row, &rows_add(rows, berth_format("agent/%s", agent->name))->value);
 	berth_proto_free(row);
 }
@@ -304,6 +335,30 @@ static void touch_payer(struct berth_core *core, const Berth__V1__Reservation *r
 	rows_touch(core, ROW_JOB, row ? core_job(core, row->job_id) : NULL);
 }
 
+static void touch_taken_up(struct berth_core *core, const Berth__V1__Lease *lease)
+{
+	struct job *job = lease ? core_job(core, lease->job_id) : NULL;
+	if (job && job->cells && lease->trial_index < job->cells_count) {
+		touch_cell(core, &job->cells[lease->trial_index]);
+		touch_lease(core, lease->lease_id);
+	}
+}
+
+static void touch_agents(struct berth_core *core)
+{
+	struct agent *agent, *next;
+	HASH_ITER (hh, core->agents, agent, next) {
+		rows_touch(core, ROW_AGENT, agent);
+	}
+}
+
+static void touch_stable(struct berth_core *core, const Berth__Store__V1__BackupVerified *verified)
+{
+	for (size_t i = 0; i < verified->n_stable; i++) {
+		rows_touch(core, ROW_AGENT, core_agent(core, verified->stable[i]->agent));
+	}
+}
+
 void rows_touch_event(struct berth_core *core, const event_t *event)
 {
 	if (event->origin) {
@@ -334,6 +389,21 @@ void rows_touch_event(struct berth_core *core, const event_t *event)
 		break;
 	case BERTH__STORE__V1__EVENT__BODY_TRIAL_ENDED:
 		touch_cell(core, core_cell(core, event->trial_ended->trial));
+		break;
+	case BERTH__STORE__V1__EVENT__BODY_LEASE_TAKEN_UP:
+		touch_taken_up(core, event->lease_taken_up->lease);
+		break;
+	case BERTH__STORE__V1__EVENT__BODY_LEDGER_RESTORED:
+		touch_agents(core);
+		break;
+	case BERTH__STORE__V1__EVENT__BODY_BACKUP_VERIFIED:
+		touch_stable(core, event->backup_verified);
+		break;
+	case BERTH__STORE__V1__EVENT__BODY_AGENT_RESENT:
+		rows_touch(core, ROW_AGENT, core_agent(core, event->agent_resent->agent));
+		break;
+	case BERTH__STORE__V1__EVENT__BODY_AGENT_FORGOTTEN:
+		rows_touch(core, ROW_AGENT, core_agent(core, event->agent_forgotten->agent));
 		break;
 	case BERTH__STORE__V1__EVENT__BODY_LEASE_MOVED:
 		touch_lease(core, event->lease_moved->lease_id);

@@ -30,6 +30,32 @@ static void *unpack(struct loading *loading, const ProtobufCMessageDescriptor *t
 	return message;
 }
 
+static bool take_restores(struct loading *loading, const char *key, const Berth__Store__V1__CoordinatorRow *row)
+{
+	struct berth_core *core = loading->core;
+	core->keeps_reports = row->keeps_reports;
+	if (row->backup) {
+		core->backup = (struct berth_core_backup){
+			.size = row->backup->size, .verified_at_ns = row->backup->verified_at_ns};
+		snprintf(core->backup.operator, sizeof core->backup.operator, "%s", row->backup->operator_);
+		if (row->backup->root_hash.len != BERTH_DIGEST_SIZE) {
+			return broken(loading, key, "a backup without a root");
+		}
+		memcpy(core->backup.root.bytes, row->backup->root_hash.data, BERTH_DIGEST_SIZE);
+	}
+	for (size_t i = 0; i < row->n_restores; i++) {
+		const Berth__Store__V1__RestoreRow *taken = row->restores[i];
+		if (taken->leaf_hash.len != BERTH_DIGEST_SIZE || taken->root_hash.len != BERTH_DIGEST_SIZE) {
+			return broken(loading, key, "a restore without its head");
+		}
+		struct berth_core_restore restore = {.size = taken->size, .incarnation = taken->incarnation};
+		memcpy(restore.leaf.bytes, taken->leaf_hash.data, BERTH_DIGEST_SIZE);
+		memcpy(restore.root.bytes, taken->root_hash.data, BERTH_DIGEST_SIZE);
+		core_add_restore(core, &restore);
+	}
+	return true;
+}
+
 static bool take_coordinator(void *context, const char *key, unsigned slot, const void *value, size_t size)
 {
 	struct loading *loading = context;
@@ -54,7 +80,7 @@ static bool take_coordinator(void *context, const char *key, unsigned slot, cons
 	core->recorded_at_ns = row->recorded_at_ns;
 	core->incarnation_number = row->incarnation_number;
 	memcpy(core->incarnation_nonce, row->incarnation_nonce.data, sizeof core->incarnation_nonce);
-	return true;
+	return take_restores(loading, key, row);
 }
 
 static void take_boots(struct agent *agent, const Berth__Store__V1__AgentRow *row)
@@ -95,6 +121,13 @@ static bool take_agent(void *context, const char *key, unsigned slot, const void
 	}
 	agent->recorded.slot = (uint8_t)slot;
 	take_boots(agent, row);
+	if (row->stable) {
+		snprintf(agent->stable.id, sizeof agent->stable.id, "%s", row->stable->boot_id);
+		agent->stable.applied_through = row->stable->applied_through;
+	}
+	agent->forgotten = row->forgotten;
+	agent->resending = row->resending;
+	loading->core->resending += row->resending;
 	HASH_ADD_STR(loading->core->agents, name, agent);
 	return true;
 }

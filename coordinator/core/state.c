@@ -98,6 +98,7 @@ void berth_core_free(struct berth_core *core)
 	}
 	rows_free(core);
 	berth_budgets_free(core->budgets);
+	free(core->restores);
 	free(core);
 }
 
@@ -236,7 +237,7 @@ bool lease_may_move(Berth__V1__LeaseState from, Berth__V1__LeaseState to, Berth_
 		[BERTH__V1__LEASE_STATE__LEASE_KILL_PROVED] =
 			FROM(CREATING) | FROM(DISPATCHING) | FROM(ACTIVE) | FROM(CLEANUP_FAILED),
 		[BERTH__V1__LEASE_STATE__LEASE_RETIRED] =
-			FROM(CREATING) | FROM(DISPATCHING) | FROM(KILL_PROVED) | FROM(CLEANUP_FAILED),
+			FROM(CREATING) | FROM(DISPATCHING) | FROM(ACTIVE) | FROM(KILL_PROVED) | FROM(CLEANUP_FAILED),
 	};
 	if (to >= BERTH_COUNT(allowed) || !(allowed[to] & 1u << from)) {
 		return false;
@@ -249,7 +250,8 @@ bool lease_may_move(Berth__V1__LeaseState from, Berth__V1__LeaseState to, Berth_
 		[BERTH__V1__DEATH_PROOF__REJECTED] = FROM(DISPATCHING),
 		[BERTH__V1__DEATH_PROOF__ABSENCE_SEEN] = FROM(KILL_PROVED),
 		[BERTH__V1__DEATH_PROOF__EXPIRY_PASSED] = FROM(DISPATCHING) | FROM(CLEANUP_FAILED),
-		[BERTH__V1__DEATH_PROOF__GIVEN_UP] = FROM(CLEANUP_FAILED),
+		[BERTH__V1__DEATH_PROOF__GIVEN_UP] =
+			FROM(CREATING) | FROM(DISPATCHING) | FROM(ACTIVE) | FROM(KILL_PROVED) | FROM(CLEANUP_FAILED),
 	};
 	return proof < BERTH_COUNT(proof_from) && (proof_from[proof] & 1u << from);
 }

@@ -149,6 +149,9 @@ struct agent {
 	char *daemon_id, *platform, *version;
 	Berth__V1__Capacity capacity;
 	struct boot *boots;
+	struct boot stable; // reports that a verified backup covers
+	bool resending;     // since the newest restore
+	bool forgotten;     // by an operator: not enrolled any more
 	struct cell *running;
 	struct lease *fresh; // leases of which no mark was reported yet
 	uint32_t running_count, running_cpus, open_leases;
@@ -196,7 +199,12 @@ struct berth_core {
 	struct lease *leases;
 	struct berth_budgets *budgets;
 	struct money_row *money; // by key
-	uint32_t blocked_jobs;   // that were refused money; volatile
+	bool keeps_reports;
+	struct berth_core_backup backup;
+	struct berth_core_restore *restores; // oldest first
+	size_t restores_count;
+	uint32_t resending;    // agents; nothing is assigned while there are any
+	uint32_t blocked_jobs; // that were refused money; volatile
 	// records
 	uint32_t epoch;          // of checkpoints, from 1
 	struct row_refs changed; // since the last checkpoint began
@@ -306,6 +314,9 @@ void decide_tick(const struct decision *decision);
 void decide_place(const struct decision *decision);
 void decide_create_budget(const struct decision *decision);
 void decide_amend_budget(const struct decision *decision);
+void decide_keep_reports(const struct decision *decision);
+void decide_backup_verified(const struct decision *decision);
+void decide_forget_agent(const struct decision *decision);
 
 // price.c: which leases a run of a trial needs, and what they hold at most
 #define RUN_LEASES_MAX BERTH_RUN_LEASES_MAX
@@ -349,7 +360,29 @@ bool appeal_forfeit(const struct decision *decision, const Berth__V1__LeaseMove 
 void unblock_jobs(struct berth_core *core, const char *budget); // money of it may have come back
 void forget_blocked(struct berth_core *core, struct job *job);
 
+// restore.c
+void begin_restored(const struct decision *decision);
+void raise_incarnation(const struct decision *decision, const struct agent *by); // above the one in its Hello
+// A lease that this ledger does not know, from an agent that resends: *lease is NULL unless it was taken up. False: the
+// session is refused, since its money can't be accounted for.
+bool take_up_lease(const struct decision *decision, const Berth__V1__LeaseMove *move, const struct lease **lease);
+// True when the move was the end of a reservation whose job is lost.
+bool end_without_lease(const struct decision *decision, const Berth__V1__LeaseMove *move);
+void end_resending(const struct decision *decision, struct agent *agent);
+
+// apply_restore.c
+bool apply_reports_kept(struct berth_core *core, const Berth__Store__V1__Event *event, struct berth_error *err);
+bool apply_backup_verified(struct berth_core *core, const Berth__Store__V1__Event *event, struct berth_error *err);
+bool apply_ledger_restored(struct berth_core *core, const Berth__Store__V1__Event *event, struct berth_error *err);
+bool apply_incarnation_raised(struct berth_core *core, const Berth__Store__V1__Event *event, struct berth_error *err);
+bool apply_agent_resent(struct berth_core *core, const Berth__Store__V1__Event *event, struct berth_error *err);
+bool apply_agent_forgotten(struct berth_core *core, const Berth__Store__V1__Event *event, struct berth_error *err);
+bool corrupt_event(const Berth__Store__V1__Event *event, struct berth_error *err, const char *what); // false
+void core_add_restore(struct berth_core *core, const struct berth_core_restore *restore);
+
 // shared by them
+bool is_listed_trial(Berth__V1__TrialKey *const *running, size_t count, const struct cell *cell);
+int64_t fenced_at_ns(const struct berth_core *core, const struct agent *agent);
 bool agent_is_open(const struct berth_core *core, const struct agent *agent, struct berth_core_now now);
 int64_t retry_delay_ns(const Berth__V1__RetryPolicy *policy, uint32_t attempt);
 void resume_waits(const struct decision *decision); // of what waited before a restart: from now on, or for its delay

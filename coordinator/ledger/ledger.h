@@ -61,6 +61,9 @@ bool berth_ledger_commit(struct berth_ledger *ledger, struct berth_error *err);
 // Gives the disk back what was held for an orderly end.
 void berth_ledger_release_ballast(struct berth_ledger *ledger);
 
+// A copy of what is committed, in a missing folder on the same file system. Any thread; appending goes on meanwhile.
+bool berth_ledger_copy(struct berth_ledger *ledger, const char *folder, struct berth_error *err);
+
 // --- state records (coordinator/core makes them): written behind the log ---
 // Into the open batch: a record of a checkpoint, at one of its two places; and that the checkpoint is whole.
 void berth_ledger_put_row(struct berth_ledger *ledger, uint64_t checkpoint, const char *key, unsigned slot,

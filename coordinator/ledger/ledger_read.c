@@ -133,3 +133,8 @@ bool berth_ledger_node(
 	*node = berth_merkle_root(&subtree.tree);
 	return true;
 }
+
+bool berth_ledger_copy(struct berth_ledger *ledger, const char *folder, struct berth_error *err)
+{
+	return berth_store_checkpoint(ledger->store, folder, err);
+}

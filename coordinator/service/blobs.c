@@ -6,6 +6,7 @@
 
 #include "common/base/mem.h"
 #include "common/codec/proto.h"
+#include "coordinator/service/backups.h"
 #include "coordinator/service/daemon.h"
 
 #define FIND_MAX         10000
@@ -211,6 +212,22 @@ static void get_message(struct berth_rpc_call *call, const ProtobufCMessage *mes
 	get_more(call, context);
 }
 
+static void read_backup_message(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context)
+{
+	struct berth_daemon *daemon = context;
+	struct berth_error err;
+	int fd = berth_backup_open(daemon->backups, (const Berth__V1__ReadBackupRequest *)message, &err);
+	if (fd < 0) {
+		berth_rpc_finish(call, &err);
+		return;
+	}
+	struct get *get = berth_alloc(sizeof *get);
+	get->fd = fd;
+	get->chunk = berth_alloc(GET_CHUNK);
+	berth_rpc_call_set_data(call, get);
+	get_more(call, context);
+}
+
 static void get_ended(struct berth_rpc_call *call, bool cancelled, void *context)
 {
 	(void)cancelled, (void)context;
@@ -234,5 +251,10 @@ const struct berth_rpc_handler berth_blob_handlers[] = {
 		.half_closed = put_half_closed,
 		.ended = put_ended},
 	{.method = "GetBlob", .roles = ANYONE_KNOWN, .message = get_message, .writable = get_more, .ended = get_ended},
+	{.method = "ReadBackup",
+		.roles = BERTH_ROLE_OPERATOR,
+		.message = read_backup_message,
+		.writable = get_more,
+		.ended = get_ended},
 };
 const size_t berth_blob_handlers_count = BERTH_COUNT(berth_blob_handlers);

@@ -16,6 +16,7 @@
 // stops only beyond that.
 #define BERTH_BLOB_UNSENT_MAX (3 * 1024 * 1024)
 
+struct berth_backups;
 struct berth_heads;
 struct berth_sessions;
 struct berth_watchers;
@@ -29,6 +30,7 @@ struct berth_daemon {
 	struct berth_ledger *ledger;
 	struct berth_blobs *blobs;
 	struct berth_heads *heads;
+	struct berth_backups *backups;
 	struct berth_sessions *sessions;
 	struct berth_watchers *watchers;
 	struct berth_budget_watchers *budget_watchers;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FleetService but for the stream itself, and LeaseService.
+// FleetService but for the stream itself.
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,6 @@
 
 #define AGENTS_LIMIT       10000
 #define AGENT_TRIALS_LIMIT 1000
-#define LEASES_LIMIT       1000
 #define DAYS_DEFAULT       365
 #define DAYS_MAX           3650
 
@@ -116,9 +115,7 @@ static void enroll(struct berth_rpc_call *call, const ProtobufCMessage *message,
 
 struct question {
 	const char *name;
-	const Berth__V1__ListLeasesRequest *leases_request;
 	Berth__V1__Agent **agents;
-	Berth__V1__Lease **leases;
 	Berth__V1__TrialKey **keys;
 	Berth__V1__Trial **trials;
 	size_t count, limit;
@@ -189,39 +186,59 @@ static void get_agent(struct berth_rpc_call *call, const ProtobufCMessage *messa
 	free(question.agents);
 }
 
-static void ask_leases(const struct berth_core *core, void *context)
+// --- ForgetAgent ---
+
+struct forgetting {
+	struct berth_engine_request request;
+	struct berth_rpc_call *call;
+	Berth__V1__ForgetAgentRequest *message;
+};
+
+static void free_forgetting(struct forgetting *forgetting)
 {
-	struct question *question = context;
-	const Berth__V1__ListLeasesRequest *request = question->leases_request;
-	bool any = !request->job_id[0];
-	question->ok = any || berth_core_find_job(core, request->job_id, question->job_id, &question->err);
-	if (!question->ok) {
-		return;
-	}
-	question->leases = berth_alloc(question->limit * sizeof(*question->leases));
-	question->count = berth_core_leases(core, any ? NULL : question->job_id, request->open_only,
-		request->after_lease_id[0] ? request->after_lease_id : NULL, question->limit, question->leases);
+	berth_rpc_call_unref(forgetting->call);
+	berth_proto_free(forgetting->message);
+	free(forgetting);
 }
 
-static void list_leases(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context)
+static void forget_done(
+	struct berth_engine_request *request, const struct berth_core *core, const struct berth_outcome *outcome)
+{
+	(void)core;
+	struct forgetting *forgetting = (struct forgetting *)request;
+	Berth__V1__ForgetAgentResponse *response = berth_alloc(sizeof *response);
+	berth__v1__forget_agent_response__init(response);
+	for (size_t i = 0; i < outcome->events_count; i++) {
+		const Berth__Store__V1__Event *event = outcome->events[i];
+		if (event->body_case == BERTH__STORE__V1__EVENT__BODY_LEASE_MOVED) {
+			berth_proto_append(&response->n_lease_ids, &response->lease_ids,
+				berth_strdup(event->lease_moved->lease_id));
+		} else if (event->body_case == BERTH__STORE__V1__EVENT__BODY_BUDGET_ENDED) {
+			response->forfeited_nano_usd += event->budget_ended->ending->charged_nano_usd;
+		}
+	}
+	berth_reply(forgetting->call, outcome->error.code == BERTH_ERROR_OK ? response : NULL, &outcome->error);
+	berth_proto_free(response);
+	free_forgetting(forgetting);
+}
+
+static void forget_agent(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context)
 {
 	struct berth_daemon *daemon = context;
-	const Berth__V1__ListLeasesRequest *request = (const Berth__V1__ListLeasesRequest *)message;
-	struct question question = {.leases_request = request,
-		.limit = request->limit && request->limit < LEASES_LIMIT ? request->limit : LEASES_LIMIT};
-	bool ok = berth_engine_ask(
-			  daemon->engine, berth_rpc_call_principal(call), ask_leases, &question, &question.err) &&
-	          question.ok;
-	// Those that nothing can change any more are records only.
-	ok = ok && (request->open_only || berth_read_leases(daemon, request->job_id[0] ? question.job_id : NULL,
-						  request->after_lease_id[0] ? request->after_lease_id : NULL,
-						  question.limit, question.leases, &question.count, &question.err));
-	Berth__V1__ListLeasesResponse *response = berth_alloc(sizeof *response);
-	berth__v1__list_leases_response__init(response);
-	response->leases = question.leases;
-	response->n_leases = question.count;
-	berth_reply(call, ok ? response : NULL, &question.err);
-	berth_proto_free(response);
+	struct berth_error err;
+	struct forgetting *forgetting = berth_alloc(sizeof *forgetting);
+	forgetting->call = berth_rpc_call_ref(call);
+	forgetting->message = berth_proto_clone(message);
+	forgetting->request.command.kind = BERTH_COMMAND_FORGET_AGENT;
+	forgetting->request.command.agent = forgetting->message->name;
+	forgetting->request.command.reason = forgetting->message->reason;
+	forgetting->request.principal = *berth_rpc_call_principal(call);
+	berth_actor(call, forgetting->request.actor);
+	forgetting->request.done = forget_done;
+	if (!berth_engine_post(daemon->engine, &forgetting->request, &err)) {
+		berth_rpc_finish(call, &err);
+		free_forgetting(forgetting);
+	}
 }
 
 const struct berth_rpc_handler berth_fleet_handlers[] = {
@@ -235,10 +252,6 @@ const struct berth_rpc_handler berth_fleet_handlers[] = {
 	{.method = "Enroll", .roles = BERTH_ROLE_OPERATOR, .message = enroll},
 	{.method = "ListAgents", .roles = BERTH_ROLE_USER | BERTH_ROLE_OPERATOR, .message = list_agents},
 	{.method = "GetAgent", .roles = BERTH_ROLE_USER | BERTH_ROLE_OPERATOR, .message = get_agent},
+	{.method = "ForgetAgent", .roles = BERTH_ROLE_OPERATOR, .message = forget_agent},
 };
 const size_t berth_fleet_handlers_count = BERTH_COUNT(berth_fleet_handlers);
-
-const struct berth_rpc_handler berth_lease_handlers[] = {
-	{.method = "ListLeases", .roles = BERTH_ROLE_USER | BERTH_ROLE_OPERATOR, .message = list_leases},
-};
-const size_t berth_lease_handlers_count = BERTH_COUNT(berth_lease_handlers);

@@ -7,6 +7,7 @@
 
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/evidence/restore.h"
 
 struct berth_heads {
 	char *fleet;
@@ -104,6 +105,26 @@ void berth_heads_fill(struct berth_heads *heads, const struct berth_ledger_head 
 	message->leaf_hash = (ProtobufCBinaryData){.len = BERTH_DIGEST_SIZE, .data = storage->head.leaf.bytes};
 	message->root_hash = (ProtobufCBinaryData){.len = BERTH_DIGEST_SIZE, .data = storage->head.root.bytes};
 	if (heads->key && head->sequence && sign(heads, storage)) {
+		message->signature = (ProtobufCBinaryData){.len = BERTH_SIGNATURE_SIZE, .data = storage->signature};
+	}
+}
+
+void berth_heads_fill_restore(struct berth_heads *heads, const struct berth_core_restore *restore,
+	struct berth_signed_restore *storage, Berth__V1__Restore *message)
+{
+	berth__v1__restore__init(message);
+	berth__v1__ledger_head__init(&storage->head);
+	storage->head.sequence = restore->size;
+	storage->head.leaf_hash =
+		(ProtobufCBinaryData){.len = BERTH_DIGEST_SIZE, .data = (uint8_t *)restore->leaf.bytes};
+	storage->head.root_hash =
+		(ProtobufCBinaryData){.len = BERTH_DIGEST_SIZE, .data = (uint8_t *)restore->root.bytes};
+	message->head = &storage->head;
+	message->incarnation = restore->incarnation;
+	const struct berth_restore text = {.incarnation = restore->incarnation,
+		.head = {.fleet = heads->fleet, .size = restore->size, .leaf = restore->leaf, .root = restore->root}};
+	struct berth_error err;
+	if (heads->key && berth_restore_sign(heads->key, &text, storage->signature, &err)) {
 		message->signature = (ProtobufCBinaryData){.len = BERTH_SIGNATURE_SIZE, .data = storage->signature};
 	}
 }

@@ -6,6 +6,7 @@
 #include "berth/v1/fleet.pb-c.h"
 #include "common/evidence/head.h"
 #include "common/evidence/merkle.h"
+#include "coordinator/core/core.h"
 #include "coordinator/ledger/ledger.h"
 
 struct berth_heads;
@@ -23,6 +24,13 @@ struct berth_signed_head { // what a message points into
 };
 void berth_heads_fill(struct berth_heads *heads, const struct berth_ledger_head *head,
 	struct berth_signed_head *storage, Berth__V1__LedgerHead *message);
+
+struct berth_signed_restore { // likewise
+	Berth__V1__LedgerHead head;
+	uint8_t signature[BERTH_SIGNATURE_SIZE];
+};
+void berth_heads_fill_restore(struct berth_heads *heads, const struct berth_core_restore *restore,
+	struct berth_signed_restore *storage, Berth__V1__Restore *message);
 
 struct berth_head_proof {
 	struct berth_digest hashes[BERTH_MERKLE_LEVELS + 1];

@@ -7,54 +7,88 @@
 #include "common/base/mem.h"
 #include "common/codec/proto.h"
 #include "coordinator/audit/recover.h"
+#include "coordinator/service/backups.h"
 #include "coordinator/service/daemon.h"
 #include "coordinator/service/heads.h"
 
 #define EVENTS_LIMIT     1000
+#define RESENDING_LIMIT  100
 #define EVENTS_BYTES_MAX (2 * 1024 * 1024) // of a page that holds more than one event
 
 struct asked {
 	const char *job;
 	uint32_t index;
 	char job_id[BERTH_ID_SIZE];
-	uint64_t sequence, incarnation;
+	uint64_t sequence;
 	bool forgotten;
 	struct berth_error err;
 };
 
-static void ask_incarnation(const struct berth_core *core, void *context)
+static void ask_nothing(const struct berth_core *core, void *context)
 {
-	((struct asked *)context)->incarnation = berth_core_incarnation(core).number;
+	(void)core, (void)context;
+}
+
+// What only the engine knows of a head: messages of their own, since it goes on.
+static void ask_history(const struct berth_core *core, void *context)
+{
+	Berth__V1__GetHeadResponse *response = context;
+	response->incarnation = berth_alloc(sizeof *response->incarnation);
+	berth__v1__incarnation__init(response->incarnation);
+	response->incarnation->number = berth_core_incarnation(core).number;
+	struct berth_core_backup backup;
+	if (berth_core_backup(core, &backup)) {
+		response->backup = berth_alloc(sizeof *response->backup);
+		berth__v1__verified_backup__init(response->backup);
+		response->backup->size = backup.size;
+		berth_proto_set_bytes(&response->backup->root_hash, backup.root.bytes, BERTH_DIGEST_SIZE);
+		response->backup->verified_at_ns = backup.verified_at_ns;
+		berth_proto_set_string(&response->backup->operator_, backup.operator);
+	}
+	const struct berth_core_restore *restores;
+	size_t count = berth_core_restores(core, &restores);
+	for (size_t i = 0; i < count; i++) {
+		Berth__V1__Restore *restore = berth_alloc(sizeof *restore);
+		berth__v1__restore__init(restore);
+		restore->head = berth_alloc(sizeof *restore->head);
+		berth__v1__ledger_head__init(restore->head);
+		restore->head->sequence = restores[i].size;
+		berth_proto_set_bytes(&restore->head->leaf_hash, restores[i].leaf.bytes, BERTH_DIGEST_SIZE);
+		berth_proto_set_bytes(&restore->head->root_hash, restores[i].root.bytes, BERTH_DIGEST_SIZE);
+		restore->incarnation = restores[i].incarnation;
+		berth_proto_append(&response->n_restores, &response->restores, restore);
+	}
+	const char *names[RESENDING_LIMIT];
+	size_t resending = berth_core_resending(core, names, RESENDING_LIMIT);
+	for (size_t i = 0; i < resending && i < RESENDING_LIMIT; i++) {
+		berth_proto_append(&response->n_resending, &response->resending, berth_strdup(names[i]));
+	}
 }
 
 static void get_head(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context)
 {
 	(void)message;
 	struct berth_daemon *daemon = context;
-	struct asked asked = {0};
-	if (!berth_engine_ask(daemon->engine, berth_rpc_call_principal(call), ask_incarnation, &asked, &asked.err)) {
-		berth_rpc_finish(call, &asked.err);
-		return;
-	}
-	Berth__V1__GetHeadResponse response = BERTH__V1__GET_HEAD_RESPONSE__INIT;
+	struct berth_error err;
+	Berth__V1__GetHeadResponse *response = berth_alloc(sizeof *response);
+	berth__v1__get_head_response__init(response);
+	bool ok = berth_engine_ask(daemon->engine, berth_rpc_call_principal(call), ask_history, response, &err);
 	Berth__V1__LedgerHead head;
-	Berth__V1__Incarnation incarnation = BERTH__V1__INCARNATION__INIT;
 	struct berth_signed_head storage;
 	const struct berth_ledger_head newest = berth_ledger_head(daemon->ledger);
 	berth_heads_fill(daemon->heads, &newest, &storage, &head);
-	incarnation.number = asked.incarnation;
-	response.head = &head;
-	response.incarnation = &incarnation;
-	response.fleet = daemon->fleet;
-	response.key_der = berth_heads_key_der(daemon->heads);
-	berth_reply(call, &response, NULL);
+	const ProtobufCBinaryData key = berth_heads_key_der(daemon->heads);
+	response->head = berth_proto_clone(&head);
+	berth_proto_set_string(&response->fleet, daemon->fleet);
+	berth_proto_set_bytes(&response->key_der, key.data, key.len);
+	berth_reply(call, ok ? response : NULL, &err);
+	berth_proto_free(response);
 }
 
 // The caller's certificate must be the one in force: the engine knows it.
 static bool may_ask(struct berth_daemon *daemon, struct berth_rpc_call *call, struct berth_error *err)
 {
-	struct asked asked = {0};
-	return berth_engine_ask(daemon->engine, berth_rpc_call_principal(call), ask_incarnation, &asked, err);
+	return berth_engine_ask(daemon->engine, berth_rpc_call_principal(call), ask_nothing, NULL, err);
 }
 
 static void free_events(Berth__V1__GetEventsResponse *page)
@@ -211,5 +245,7 @@ const struct berth_rpc_handler berth_ledger_handlers[] = {
 	{.method = "GetEvents", .roles = BERTH_ROLE_OPERATOR, .message = get_events},
 	{.method = "ProveInclusion", .roles = BERTH_ROLE_OPERATOR, .message = prove_inclusion},
 	{.method = "ProveConsistency", .roles = BERTH_ROLE_USER | BERTH_ROLE_OPERATOR, .message = prove_consistency},
+	{.method = "BeginBackup", .roles = BERTH_ROLE_OPERATOR, .message = berth_backup_begin},
+	{.method = "FinishBackup", .roles = BERTH_ROLE_OPERATOR, .message = berth_backup_finish},
 };
 const size_t berth_ledger_handlers_count = BERTH_COUNT(berth_ledger_handlers);

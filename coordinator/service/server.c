@@ -13,6 +13,8 @@
 #include "common/codec/proto.h"
 #include "common/evidence/x509.h"
 #include "coordinator/audit/recover.h"
+#include "coordinator/audit/restored.h"
+#include "coordinator/service/backups.h"
 #include "coordinator/service/daemon.h"
 #include "coordinator/service/heads.h"
 
@@ -64,19 +66,58 @@ static void seen_after_start(const struct berth_core *core, void *context)
 	*(uint64_t *)context = berth_core_incarnation(core).number;
 }
 
-static bool start_incarnation(struct berth_daemon *daemon, const char *version, struct berth_error *err)
+// The mark of a restore that this ledger has not told yet.
+static bool read_restored(const struct berth_daemon *daemon, const char *data_folder, struct berth_restored *mark,
+	bool *found, struct berth_error *err)
 {
+	if (!berth_restored_read(data_folder, mark, found, err)) {
+		return false;
+	}
+	if (!*found) {
+		return true;
+	}
+	const struct berth_core_restore *restores;
+	size_t count = berth_core_restores(daemon->core, &restores);
+	struct berth_ledger_head head = berth_ledger_head(daemon->ledger);
+	if (count && restores[count - 1].size == mark->size) {
+		*found = false; // told already: the mark outlived its own removal
+		return berth_restored_remove(data_folder, err);
+	}
+	return (head.sequence == mark->size && berth_digest_equal(&head.root, &mark->root)) ||
+	       berth_fail(err, BERTH_ERROR_CORRUPT,
+		       "%s/restored.json names a backup of %llu events, and the ledger has %llu: restore it again",
+		       data_folder, (unsigned long long)mark->size, (unsigned long long)head.sequence);
+}
+
+static bool start_incarnation(
+	struct berth_daemon *daemon, const struct berth_coordinator_options *options, struct berth_error *err)
+{
+	struct berth_restored mark;
+	bool was_restored;
+	if (!read_restored(daemon, options->data_folder, &mark, &was_restored, err)) {
+		return false;
+	}
+	const struct berth_core_restored restored = {
+		.size = mark.size, .leaf = mark.leaf, .root = mark.root, .reason = mark.reason};
 	uint8_t nonce[16];
 	berth_random(nonce, sizeof nonce);
 	struct berth_engine_request *request = berth_alloc(sizeof *request);
 	request->command.kind = BERTH_COMMAND_START;
 	request->command.nonce = nonce;
-	request->command.version = version;
+	request->command.version = options->version;
+	request->command.restored = was_restored ? &restored : NULL;
 	request->done = started;
 	uint64_t number = 0;
 	if (!berth_engine_post(daemon->engine, request, err) ||
 		!berth_engine_ask(daemon->engine, NULL, seen_after_start, &number, err)) {
 		return false;
+	}
+	if (was_restored) {
+		berth_log_warn("the ledger goes on from a backup; nothing is assigned before every agent has resent",
+			"events=%llu reason=%s", (unsigned long long)mark.size, berth_log_quote(mark.reason));
+		if (!berth_restored_remove(options->data_folder, err)) {
+			return false;
+		}
 	}
 	struct berth_ledger_head head = berth_ledger_head(daemon->ledger);
 	berth_log_info("coordinator started", "fleet=%s incarnation=%llu events=%llu", daemon->fleet,
@@ -99,7 +140,8 @@ static bool open_stores(
 		return false;
 	}
 	daemon->blobs = berth_blobs_open(blobs, options->disk_free_min_bytes, err);
-	return daemon->blobs != NULL;
+	daemon->backups = daemon->blobs ? berth_backups_new(options->data_folder, err) : NULL;
+	return daemon->backups != NULL;
 }
 
 static bool start_engine(
@@ -123,7 +165,7 @@ static bool start_engine(
 		.settled = on_settled,
 		.context = daemon};
 	daemon->engine = berth_engine_start(&engine, err);
-	return daemon->engine && start_incarnation(daemon, options->version, err);
+	return daemon->engine && start_incarnation(daemon, options, err);
 }
 
 static bool start_servers(
@@ -217,6 +259,7 @@ void berth_coordinator_stop(struct berth_daemon *daemon, int64_t grace_ms)
 	berth_ledger_close(daemon->ledger);
 	berth_heads_free(daemon->heads);
 	berth_blobs_close(daemon->blobs);
+	berth_backups_free(daemon->backups);
 	berth_watchers_free(daemon->watchers);
 	berth_budget_watchers_free(daemon->budget_watchers);
 	berth_sessions_free(daemon->sessions);

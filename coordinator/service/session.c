@@ -110,9 +110,10 @@ static void look_up_seen(struct berth_engine_request *request)
 	const Berth__V1__LedgerHead *seen = arrived->message->hello->seen;
 	struct berth_ledger_head head;
 	struct berth_error err;
-	request->command.seen_held =
+	struct session *session = arrived->all->session;
+	request->command.seen_held = session->seen_held =
 		!seen || seen->sequence == 0 ||
-		(berth_ledger_head_at(arrived->all->session->daemon->ledger, seen->sequence, &head, &err) &&
+		(berth_ledger_head_at(session->daemon->ledger, seen->sequence, &head, &err) &&
 			is_digest(&seen->leaf_hash, &head.leaf) &&
 			(!seen->root_hash.len || is_digest(&seen->root_hash, &head.root)));
 }
@@ -143,6 +144,7 @@ static bool fill_command(struct session *session, struct arrived *arrived, struc
 		command->kind = BERTH_COMMAND_HELLO;
 		command->hello = message->hello;
 		session->seen_sequence = message->hello->seen ? message->hello->seen->sequence : 0;
+		session->obeyed = message->hello->obeyed ? message->hello->obeyed->number : 0;
 		arrived->request.prepare = look_up_seen;
 		return true;
 	case BERTH__V1__AGENT_MESSAGE__BODY_HEARTBEAT:

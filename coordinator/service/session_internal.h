@@ -10,7 +10,9 @@ struct session {
 	char agent[BERTH_RPC_NAME_MAX];
 	uint64_t id;
 	bool welcomed;
-	uint64_t seen_sequence;   // of its Hello
+	uint64_t seen_sequence;   // of its Hello, here and below
+	uint64_t obeyed;          // number of the incarnation
+	bool seen_held;           // this ledger holds what it saw
 	uint8_t *signing_key_der; // set before the first message after Hello is taken
 	size_t signing_key_size;
 	struct session *prev, *next;

@@ -100,6 +100,13 @@ static void send_copy(struct session *session, const Berth__V1__CoordinatorMessa
 	send(session, berth_proto_clone(message));
 }
 
+// Why this ledger lacks what the agent saw; NULL: it holds it.
+static const struct berth_core_restore *restore_for(const struct session *session, const struct berth_core *core)
+{
+	const Berth__V1__Incarnation obeyed = {.number = session->obeyed};
+	return session->seen_held ? NULL : berth_core_restore_after(core, &obeyed, session->seen_sequence);
+}
+
 static void send_welcome(struct session *session, const struct berth_core *core, const struct berth_effect *effect)
 {
 	Berth__V1__CoordinatorMessage message = BERTH__V1__COORDINATOR_MESSAGE__INIT;
@@ -122,9 +129,16 @@ static void send_welcome(struct session *session, const struct berth_core *core,
 		welcome.seen_leaf_hash.data = leaf.bytes;
 		welcome.seen_leaf_hash.len = BERTH_DIGEST_SIZE;
 	}
+	Berth__V1__Restore said;
+	struct berth_signed_restore signed_restore;
+	const struct berth_core_restore *restore = restore_for(session, core);
+	if (restore) {
+		berth_heads_fill_restore(daemon->heads, restore, &signed_restore, &said);
+		welcome.restore = &said;
+	}
 	struct berth_head_proof proof;
-	if (session->seen_sequence &&
-		berth_heads_consistency(daemon->ledger, session->seen_sequence, head.sequence, &proof, &err)) {
+	uint64_t first = restore ? restore->size : session->seen_sequence;
+	if (first && berth_heads_consistency(daemon->ledger, first, head.sequence, &proof, &err)) {
 		welcome.consistency = proof.items;
 		welcome.n_consistency = proof.count;
 	}
@@ -133,7 +147,8 @@ static void send_welcome(struct session *session, const struct berth_core *core,
 	send_copy(session, &message);
 }
 
-static void send_heartbeat_ack(struct session *session, const struct berth_effect *effect)
+static void send_heartbeat_ack(
+	struct session *session, const struct berth_core *core, const struct berth_effect *effect)
 {
 	Berth__V1__CoordinatorMessage message = BERTH__V1__COORDINATOR_MESSAGE__INIT;
 	Berth__V1__HeartbeatAck ack = BERTH__V1__HEARTBEAT_ACK__INIT;
@@ -142,6 +157,9 @@ static void send_heartbeat_ack(struct session *session, const struct berth_effec
 	fill_head(session->daemon, &head, &storage);
 	ack.sequence = effect->sequence;
 	ack.head = &head;
+	bool keeps;
+	ack.stable_through = berth_core_stable_through(core, session->agent, &keeps);
+	ack.keeps_reports = keeps;
 	message.body_case = BERTH__V1__COORDINATOR_MESSAGE__BODY_HEARTBEAT_ACK;
 	message.heartbeat_ack = &ack;
 	send_copy(session, &message);
@@ -304,7 +322,7 @@ void berth_session_effect(struct berth_daemon *daemon, const struct berth_core *
 		refuse(session, effect);
 		break;
 	case BERTH_EFFECT_HEARTBEAT_ACK:
-		send_heartbeat_ack(session, effect);
+		send_heartbeat_ack(session, core, effect);
 		break;
 	case BERTH_EFFECT_REPORT_ACK:
 		send_report_ack(session, effect);

@@ -126,3 +126,11 @@ int berth_blob_open_read(
 	has_no_content(err);
 	return -1;
 }
+
+bool berth_blobs_each(struct berth_blobs *store,
+	void (*visit)(void *context, const struct berth_digest *digest, int64_t size), void *context,
+	struct berth_error *err)
+{
+	(void)store, (void)visit, (void)context, (void)err;
+	return true;
+}

@@ -11,54 +11,10 @@
 #include "common/codec/proto.h"
 #include "common/evidence/head.h"
 #include "common/evidence/merkle.h"
-#include "tests/integration/coordinator/quay.h"
+#include "tests/integration/coordinator/desk.h"
 #include "tests/support/test.h"
-#include "tests/unit/cli/fake.h"
 
 #define LEDGER(on, method, request, err) quay_call(on, &berth__v1__ledger_service__descriptor, method, request, err)
-
-struct desk { // an operator's, at a real coordinator
-	struct fixture *quay;
-	struct shell shell;
-	char *address, *credentials, *proof;
-	const char *env[9];
-};
-
-static void point_at(struct desk *desk)
-{
-	free(desk->address);
-	desk->address = berth_format("127.0.0.1:%d", berth_coordinator_port(desk->quay->daemon));
-	const char *const env[] = {"BERTH_COORDINATOR", desk->address, "BERTH_CREDENTIALS", desk->credentials,
-		"XDG_STATE_HOME", desk->quay->folder, NULL};
-	memcpy(desk->env, env, sizeof env);
-	desk->shell.env = desk->env;
-}
-
-static int setup(void **state)
-{
-	void *quay;
-	struct desk *desk = berth_alloc(sizeof *desk);
-	quay_setup(&quay);
-	desk->quay = quay;
-	desk->credentials = berth_path_join(desk->quay->folder, "cred/operator");
-	desk->proof = berth_path_join(desk->quay->folder, "proof.json");
-	shell_start(&desk->shell, NULL);
-	point_at(desk);
-	*state = desk;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct desk *desk = *state;
-	void *quay = desk->quay;
-	shell_free(&desk->shell);
-	free(desk->address);
-	free(desk->credentials);
-	free(desk->proof);
-	free(desk);
-	return quay_teardown(&quay);
-}
 
 // A job whose first trial is scored.
 static char *one_scored_trial(struct fixture *f)
@@ -255,7 +211,7 @@ static void an_audit_follows_the_ledger_and_tells_one_that_was_cut(void **state)
 	assert_code(desk->shell, 0);
 	quay_stop(desk->quay);
 	quay_start(desk->quay);
-	point_at(desk);
+	desk_point_at(desk);
 	SHELL(&desk->shell, "ledger", "audit");
 	assert_code(desk->shell, 0);
 	// A head that this ledger never had.
@@ -351,7 +307,7 @@ static void a_head_with_another_root_is_refused_by_the_coordinator(void **state)
 	}
 }
 
-#define AT_DESK(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define AT_DESK(test) cmocka_unit_test_setup_teardown(test, desk_setup, desk_teardown)
 
 static const struct CMUnitTest tests[] = {
 	AT_DESK(enrolment_gives_the_key_that_signs_the_head),

@@ -329,15 +329,24 @@ static void send_agent(struct agent *agent, const Berth__V1__AgentMessage *messa
 	assert_ok(berth_rpc_stream_send(agent->stream, &batch.base, &err), err);
 }
 
-static void quay_beat(struct agent *agent)
+void quay_beat(struct agent *agent)
 {
 	Berth__V1__AgentMessage message = BERTH__V1__AGENT_MESSAGE__INIT;
 	Berth__V1__Heartbeat heartbeat = BERTH__V1__HEARTBEAT__INIT;
 	heartbeat.sequence = ++agent->beats;
 	heartbeat.accepting = true;
+	heartbeat.outbox_first = agent->outbox_first;
 	message.body_case = BERTH__V1__AGENT_MESSAGE__BODY_HEARTBEAT;
 	message.heartbeat = &heartbeat;
 	send_agent(agent, &message);
+}
+
+void quay_forget(struct agent *agent)
+{
+	berth_proto_free(agent->welcome);
+	berth_proto_free(agent->seen);
+	agent->welcome = NULL;
+	agent->seen = NULL;
 }
 
 void quay_join(struct agent *agent, struct fixture *f)
@@ -357,12 +366,17 @@ void quay_join(struct agent *agent, struct fixture *f)
 	hello.protocol = &range;
 	hello.capacity = &capacity;
 	hello.boot_id = (char *)BOOT;
+	hello.obeyed = agent->welcome ? agent->welcome->incarnation : NULL;
+	hello.seen = agent->seen;
 	message.body_case = BERTH__V1__AGENT_MESSAGE__BODY_HELLO;
 	message.hello = &hello;
 	send_agent(agent, &message);
 	Berth__V1__CoordinatorMessage *welcome = quay_receive(agent, BERTH__V1__COORDINATOR_MESSAGE__BODY_WELCOME);
 	assert_string_equal(welcome->welcome->fleet, "quay");
 	assert_int_equal(welcome->welcome->applied_through, agent->reports);
+	quay_forget(agent);
+	agent->welcome = BERTH_STEAL(welcome->welcome);
+	agent->seen = berth_proto_clone(agent->welcome->head);
 	berth_proto_free(welcome);
 	quay_beat(agent);
 }
@@ -388,6 +402,10 @@ void quay_move(struct agent *agent, const char *lease, Berth__V1__LeaseState to,
 	moved.state = to;
 	moved.proof = proof;
 	moved.elapsed_ns = agent->elapsed_ns;
+	if (agent->given && to == BERTH__V1__LEASE_STATE__LEASE_DISPATCHING) {
+		moved.lease = agent->given->leases[0];
+		moved.reservation = agent->given->n_reservations ? agent->given->reservations[0] : NULL;
+	}
 	body.body_case = BERTH__V1__REPORT__BODY_LEASE;
 	body.lease = &moved;
 	report(agent, &body);

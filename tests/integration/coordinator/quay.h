@@ -71,9 +71,16 @@ struct agent {
 	size_t taken;
 	uint64_t beats, reports;
 	int64_t elapsed_ns; // of the next moves
+	// Of the next Hello, where it has been in a session before: `welcome` and the newest head that it saw.
+	Berth__V1__Welcome *welcome; // of the newest session
+	Berth__V1__LedgerHead *seen;
+	uint64_t outbox_first;              // of the next heartbeats
+	const Berth__V1__Assignment *given; // said with the next moves to DISPATCHING
 };
 void quay_join(struct agent *agent, struct fixture *f);
 void quay_leave(struct agent *agent);
+void quay_forget(struct agent *agent); // frees what it remembers of sessions
+void quay_beat(struct agent *agent);   // and remembers the head of the answer
 // The next message of this kind; others are dropped. The caller frees it.
 Berth__V1__CoordinatorMessage *quay_receive(struct agent *agent, Berth__V1__CoordinatorMessage__BodyCase wanted);
 void quay_move(struct agent *agent, const char *lease, Berth__V1__LeaseState to, Berth__V1__DeathProof proof);

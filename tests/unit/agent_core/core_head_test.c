@@ -10,6 +10,7 @@
 #include "common/codec/proto.h"
 #include "common/evidence/head.h"
 #include "common/evidence/merkle.h"
+#include "common/evidence/restore.h"
 #include "tests/support/test.h"
 
 #define FLEET      "quay"
@@ -111,6 +112,11 @@ struct spoken { // what the coordinator says of its ledger
 	const char *fleet;                   // that is signed; NULL: FLEET
 	struct berth_digest *root;           // NULL: that of the ledger
 	bool without_proof;
+	uint64_t number;                             // of its incarnation; 0: 1
+	uint64_t backup;                             // that it says to go on from; 0: none
+	uint64_t since;                              // the incarnation that first did; 0: `number`
+	const struct berth_signing_key *restore_key; // that signs that; NULL: `key`
+	const struct ledger *backup_of;              // whose root is named; NULL: `ledger`
 };
 
 struct head {
@@ -152,6 +158,37 @@ static void receive(struct fixture *fixture, const Berth__V1__CoordinatorMessage
 	}
 }
 
+struct restored {
+	Berth__V1__Restore message;
+	Berth__V1__LedgerHead head;
+	struct berth_digest root;
+	uint8_t signature[BERTH_SIGNATURE_SIZE];
+};
+
+static void fill_restored(struct restored *restored, const struct spoken *spoken)
+{
+	struct berth_error err;
+	const struct ledger *of = spoken->backup_of ? spoken->backup_of : spoken->ledger;
+	const struct berth_restore text = {.incarnation = spoken->since ? spoken->since : spoken->number,
+		.head = {.fleet = FLEET,
+			.size = spoken->backup,
+			.leaf = of->leaves[spoken->backup - 1],
+			.root = root_of(of, spoken->backup)}};
+	berth__v1__restore__init(&restored->message);
+	berth__v1__ledger_head__init(&restored->head);
+	restored->root = text.head.root;
+	restored->head.sequence = spoken->backup;
+	restored->head.leaf_hash =
+		(ProtobufCBinaryData){BERTH_DIGEST_SIZE, (uint8_t *)of->leaves[spoken->backup - 1].bytes};
+	restored->head.root_hash = (ProtobufCBinaryData){BERTH_DIGEST_SIZE, restored->root.bytes};
+	restored->message.head = &restored->head;
+	restored->message.incarnation = text.incarnation;
+	assert_ok(berth_restore_sign(
+			  spoken->restore_key ? spoken->restore_key : spoken->key, &text, restored->signature, &err),
+		err);
+	restored->message.signature = (ProtobufCBinaryData){BERTH_SIGNATURE_SIZE, restored->signature};
+}
+
 // The agent comes anew, and the coordinator says this.
 static void welcome(struct fixture *fixture, const struct spoken *spoken)
 {
@@ -161,15 +198,16 @@ static void welcome(struct fixture *fixture, const struct spoken *spoken)
 	berth_agent_core_stream_up(fixture->core, 0, &fixture->actions);
 	assert_int_equal(fixture->actions.items[0].message->body_case, BERTH__V1__AGENT_MESSAGE__BODY_HELLO);
 	uint64_t seen = fixture->actions.items[0].message->hello->seen->sequence;
+	uint64_t first = spoken->backup ? spoken->backup : seen;
 	struct head head;
 	fill_head(&head, spoken);
 	struct berth_digest proof[PROOF_MAX];
 	ProtobufCBinaryData items[PROOF_MAX];
 	size_t count = 0;
 	struct berth_error err;
-	if (seen && seen <= spoken->size && !spoken->without_proof) {
+	if (first && first <= spoken->size && !spoken->without_proof) {
 		assert_ok(berth_merkle_consistency(
-				  seen, spoken->size, node_of, (void *)spoken->ledger, proof, &count, &err),
+				  first, spoken->size, node_of, (void *)spoken->ledger, proof, &count, &err),
 			err);
 	}
 	for (size_t i = 0; i < count; i++) {
@@ -178,7 +216,12 @@ static void welcome(struct fixture *fixture, const struct spoken *spoken)
 	Berth__V1__Incarnation incarnation = BERTH__V1__INCARNATION__INIT;
 	Berth__V1__Welcome body = BERTH__V1__WELCOME__INIT;
 	Berth__V1__CoordinatorMessage message = BERTH__V1__COORDINATOR_MESSAGE__INIT;
-	incarnation.number = 1;
+	struct restored restored;
+	if (spoken->backup) {
+		fill_restored(&restored, spoken);
+		body.restore = &restored.message;
+	}
+	incarnation.number = spoken->number ? spoken->number : 1;
 	incarnation.nonce = (ProtobufCBinaryData){sizeof nonce, nonce};
 	body.protocol = 1;
 	body.incarnation = &incarnation;
@@ -372,6 +415,113 @@ static void an_agent_without_the_key_still_checks_consistency(void **state)
 	assert_left(fixture, "does not continue");
 }
 
+// --- restores ---
+
+// The agent has seen event 20 of a ledger; what follows event 10 is lost, and another 15 follow it.
+static struct spoken lose_a_tail(struct fixture *fixture, struct ledger *restored)
+{
+	*restored = fixture->true_one;
+	for (size_t i = 10; i < EVENTS_MAX; i++) {
+		restored->leaves[i].bytes[0] ^= 1;
+	}
+	welcome(fixture, HONEST(fixture, 20));
+	assert_obeys(fixture);
+	return (struct spoken){.ledger = restored, .size = 25, .key = fixture->key, .number = 2, .backup = 10};
+}
+
+static void a_restore_that_the_ledgers_key_signed_is_followed(void **state)
+{
+	struct fixture *fixture = *state;
+	struct ledger restored;
+	struct spoken spoken = lose_a_tail(fixture, &restored);
+	spoken.backup = 0;
+	welcome(fixture, &spoken);
+	assert_left(fixture, "does not hold event 20");
+	spoken.backup = 10;
+	spoken.size = 12; // fewer than were seen
+	welcome(fixture, &spoken);
+	assert_obeys(fixture);
+	bool said = false;
+	for (size_t i = 0; i < fixture->actions.count; i++) {
+		said |= fixture->actions.items[i].kind == BERTH_AGENT_RESTORED;
+	}
+	assert_true(said);
+	assert_int_equal(fixture->saved->seen->sequence, 12);
+	assert_int_equal(fixture->saved->incarnation->number, 2);
+	spoken.backup = 0; // from here on it must continue like any other
+	spoken.size = 30;
+	welcome(fixture, &spoken);
+	assert_obeys(fixture);
+	struct spoken lost = *HONEST(fixture, 40);
+	lost.number = 3;
+	welcome(fixture, &lost);
+	assert_left(fixture, "does not hold event 30");
+}
+
+static void a_restore_signed_by_another_key_is_refused(void **state)
+{
+	struct fixture *fixture = *state;
+	struct ledger restored;
+	struct spoken spoken = lose_a_tail(fixture, &restored);
+	spoken.restore_key = fixture->other_key;
+	welcome(fixture, &spoken);
+	assert_left(fixture, "its restore from event 10 is not signed");
+}
+
+static void a_restore_must_continue_the_backup_that_it_names(void **state)
+{
+	struct fixture *fixture = *state;
+	struct ledger restored, other;
+	struct spoken spoken = lose_a_tail(fixture, &restored);
+	other = restored;
+	other.leaves[3].bytes[0] ^= 1;
+	spoken.backup_of = &other;
+	welcome(fixture, &spoken);
+	assert_left(fixture, "does not continue the backup of 10 events");
+}
+
+static void a_restore_is_accepted_once(void **state)
+{
+	struct fixture *fixture = *state;
+	struct ledger restored, again = fixture->true_one;
+	struct spoken spoken = lose_a_tail(fixture, &restored);
+	welcome(fixture, &spoken);
+	assert_obeys(fixture);
+	// Another fork from the same backup, in the name of the same restore.
+	again.leaves[11].bytes[0] ^= 3;
+	spoken.ledger = &again;
+	spoken.number = 3;
+	spoken.since = 2;
+	welcome(fixture, &spoken);
+	assert_left(fixture, "does not hold event 25");
+}
+
+static void a_restore_of_an_incarnation_that_was_passed_is_refused(void **state)
+{
+	struct fixture *fixture = *state;
+	struct ledger restored;
+	struct spoken spoken = lose_a_tail(fixture, &restored), passed = *HONEST(fixture, 20);
+	passed.number = 5;
+	welcome(fixture, &passed);
+	assert_obeys(fixture);
+	welcome(fixture, &spoken);
+	assert_left(fixture, "older than 5");
+	spoken.number = 6; // says nothing that the agent had not outlived
+	spoken.since = 5;
+	welcome(fixture, &spoken);
+	assert_left(fixture, "does not hold event 20");
+}
+
+static void an_agent_without_the_key_follows_no_restore(void **state)
+{
+	struct fixture *fixture = *state;
+	struct ledger restored;
+	struct spoken spoken = lose_a_tail(fixture, &restored);
+	open_core(fixture, false);
+	welcome(fixture, &spoken);
+	assert_left(fixture, "enroll it again");
+}
+
 #define WITH_CORE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 static const struct CMUnitTest tests[] = {
@@ -385,5 +535,11 @@ static const struct CMUnitTest tests[] = {
 	WITH_CORE(an_event_edited_before_what_was_seen_breaks_the_consistency_proof),
 	WITH_CORE(a_missing_proof_is_refused),
 	WITH_CORE(an_agent_without_the_key_still_checks_consistency),
+	WITH_CORE(a_restore_that_the_ledgers_key_signed_is_followed),
+	WITH_CORE(a_restore_signed_by_another_key_is_refused),
+	WITH_CORE(a_restore_must_continue_the_backup_that_it_names),
+	WITH_CORE(a_restore_is_accepted_once),
+	WITH_CORE(a_restore_of_an_incarnation_that_was_passed_is_refused),
+	WITH_CORE(an_agent_without_the_key_follows_no_restore),
 };
 BERTH_TEST_MAIN(tests)

@@ -83,6 +83,54 @@ static void with_backups_reports_stay_until_one_covers_them(void **state)
 	peer_close(&peer);
 }
 
+static void before_the_first_backup_nothing_is_dropped(void **state)
+{
+	(void)state;
+	struct peer peer;
+	peer_open(&peer, 4, NULL);
+	peer_load(&peer, PEER_OLDER, 4);
+	peer_in_session(&peer);
+	peer_reported(&peer, 1);
+	peer.keeps_reports = true;
+	peer_heartbeat_ack(&peer, 1, 5, 0, 0);
+	peer_report_ack(&peer, PEER_OLDER, 4);
+	peer_report_ack(&peer, PEER_BOOT, 1);
+	peer_heartbeat_ack(&peer, 1, 5, 0, 0);
+	assert_int_equal(peer_count(&peer, BERTH_AGENT_DROP_REPORTS), 0);
+	peer_heartbeat_ack(&peer, 1, 5, 0, 1);
+	assert_string_equal(peer_trace(&peer), "D1:4 D2:1"); // what covers this life covers the one before
+	peer_close(&peer);
+}
+
+static void an_outbox_that_no_backup_covers_takes_no_new_trial(void **state)
+{
+	(void)state;
+	struct peer peer;
+	peer_open(&peer, 4, NULL);
+	peer_in_session(&peer);
+	peer.keeps_reports = true;
+	BERTH_AUTO_FREE uint8_t *folder = berth_alloc(1024 * 1024);
+	Berth__V1__TrialDone done = BERTH__V1__TRIAL_DONE__INIT;
+	Berth__V1__Report report = BERTH__V1__REPORT__INIT;
+	done.folder = (ProtobufCBinaryData){.data = folder, .len = 1024 * 1024};
+	report.boot_id = (char *)PEER_BOOT;
+	report.body_case = BERTH__V1__REPORT__BODY_DONE;
+	report.done = &done;
+	for (report.sequence = 1; report.sequence <= BERTH_AGENT_OUTBOX_MAX / (1024 * 1024); report.sequence++) {
+		berth_agent_actions_clear(&peer.actions);
+		berth_agent_core_reported(peer.core, &report, &peer.actions);
+	}
+	peer_report_ack(&peer, PEER_BOOT, report.sequence - 1);
+	peer_tick(&peer, peer.now_ns + S(1));
+	const Berth__V1__Heartbeat *beat = peer_action(&peer, BERTH_AGENT_SEND, 0)->message->heartbeat;
+	assert_false(beat->accepting);
+	assert_non_null(strstr(beat->trouble, "berth ledger backup"));
+	peer_heartbeat_ack(&peer, beat->sequence, 5, 0, report.sequence - 1);
+	peer_tick(&peer, peer.now_ns + S(1));
+	assert_true(peer_action(&peer, BERTH_AGENT_SEND, 0)->message->heartbeat->accepting);
+	peer_close(&peer);
+}
+
 static void a_restored_coordinator_gets_again_what_it_lost(void **state)
 {
 	(void)state;
@@ -163,6 +211,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(what_is_not_acknowledged_is_sent_again_in_order_after_a_reconnect),
 	cmocka_unit_test(without_backups_reports_are_dropped_when_acknowledged),
 	cmocka_unit_test(with_backups_reports_stay_until_one_covers_them),
+	cmocka_unit_test(before_the_first_backup_nothing_is_dropped),
+	cmocka_unit_test(an_outbox_that_no_backup_covers_takes_no_new_trial),
 	cmocka_unit_test(a_restored_coordinator_gets_again_what_it_lost),
 	cmocka_unit_test(the_same_incarnation_does_not_get_twice_what_it_acknowledged),
 	cmocka_unit_test(a_long_outbox_goes_out_in_windows),

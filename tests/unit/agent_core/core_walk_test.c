@@ -79,6 +79,9 @@ static void take_action(struct walk *walk, const struct berth_agent_action *acti
 	case BERTH_AGENT_SEND:
 		take_message(walk, action->message);
 		break;
+	case BERTH_AGENT_RESTORED:
+		fail_msg("no restore was told");
+		break;
 	case BERTH_AGENT_SAVE_OBEYED:
 		assert_true(action->obeyed->incarnation->number >= walk->obeyed);
 		walk->obeyed = action->obeyed->incarnation->number;

@@ -102,6 +102,7 @@ void peer_heartbeat_ack(struct peer *peer, uint64_t sequence, uint64_t at, uint8
 	ack.sequence = sequence;
 	ack.head = &head;
 	ack.stable_through = stable_through;
+	ack.keeps_reports = peer->keeps_reports || stable_through;
 	Berth__V1__CoordinatorMessage message = BERTH__V1__COORDINATOR_MESSAGE__INIT;
 	message.body_case = BERTH__V1__COORDINATOR_MESSAGE__BODY_HEARTBEAT_ACK;
 	message.heartbeat_ack = &ack;
@@ -246,6 +247,9 @@ static void trace_action(struct berth_buf *text, const struct berth_agent_action
 		break;
 	case BERTH_AGENT_SAVE_OBEYED:
 		berth_buf_add_text(text, "S");
+		break;
+	case BERTH_AGENT_RESTORED:
+		berth_buf_add_text(text, "R");
 		break;
 	case BERTH_AGENT_CLOSE:
 		berth_buf_add_text(text, "C");

@@ -18,6 +18,7 @@ struct peer {
 	struct berth_agent_core *core;
 	struct berth_agent_actions actions; // of the last call
 	int64_t now_ns;
+	bool keeps_reports; // of the next acknowledgements; a stable_through says so too
 };
 
 void peer_open(struct peer *peer, uint32_t slots, const Berth__Store__V1__Obeyed *obeyed);

@@ -388,6 +388,11 @@ static void list_leases(struct berth_rpc_call *call, const ProtobufCMessage *mes
 	lease.job_id = request->job_id;
 	response.leases = leases;
 	response.n_leases = first || (!request->open_only && strncmp(request->after_lease_id, "aaaa", 4) == 0);
+	Berth__V1__LeaseDetail detail = BERTH__V1__LEASE_DETAIL__INIT, *details[] = {&detail};
+	detail.orphaned = "its trial has ended";
+	detail.worst_nano_usd = 45000;
+	response.details = details;
+	response.n_details = response.n_leases;
 	fake_answer(call, &response);
 }
 

@@ -519,7 +519,8 @@ static void what_has_ended_leaves_memory_and_its_records_stay(void **state)
 		test_disk_write(fleet->disk, fleet->core, 2);
 	}
 	Berth__V1__Lease *leases[1];
-	assert_int_equal(berth_core_leases(fleet->core, NULL, false, NULL, 1, leases), 0);
+	Berth__V1__LeaseDetail *details[1];
+	assert_int_equal(berth_core_leases(fleet->core, NULL, BERTH_LEASES_ALL, NULL, 1, leases, details), 0);
 	assert_int_equal(test_state(fleet, job, 0), BERTH__V1__TRIAL_STATE__TRIAL_SCORED);
 	BERTH_AUTO_FREE char *key = berth_format("lease/%s/%s", job, lease);
 	size_t size;

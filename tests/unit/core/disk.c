@@ -60,6 +60,15 @@ void test_disk_append(struct test_disk *disk, const void *packed, size_t size)
 	berth_buf_add(&disk->log[disk->log_count++], packed, size);
 }
 
+struct test_disk *test_disk_backup(const struct test_disk *disk, uint64_t size)
+{
+	struct test_disk *copy = test_disk_new();
+	for (uint64_t i = 0; i < size; i++) {
+		test_disk_append(copy, disk->log[i].data, disk->log[i].size);
+	}
+	return copy;
+}
+
 static struct record *find(const struct records *records, const char *key)
 {
 	for (size_t i = 0; i < records->count; i++) {

@@ -9,6 +9,8 @@ struct test_disk;
 
 struct test_disk *test_disk_new(void);
 void test_disk_free(struct test_disk *disk);
+// A copy of the first `size` events, without records.
+struct test_disk *test_disk_backup(const struct test_disk *disk, uint64_t size);
 void test_disk_append(struct test_disk *disk, const void *packed, size_t size);
 // Goes on with the checkpoint by at most `most` records, beginning one when none is under way.
 void test_disk_write(struct test_disk *disk, struct berth_core *core, size_t most);

@@ -96,6 +96,23 @@ void test_restart(struct test_fleet *fleet)
 				   .actor = ""});
 }
 
+void test_restore(struct test_fleet *fleet, uint64_t size)
+{
+	struct test_disk *backup = test_disk_backup(fleet->disk, size);
+	const struct berth_core_restored restored = {.size = size, .reason = "the disk died"};
+	berth_core_free(fleet->core);
+	berth_core_free(fleet->replica);
+	test_disk_free(fleet->disk);
+	fleet->disk = backup;
+	fleet->core = test_disk_recover(backup, &fleet->config);
+	fleet->replica = test_disk_recover(backup, &fleet->config);
+	test_decide(fleet, (struct berth_command){.kind = BERTH_COMMAND_START,
+				   .nonce = (const uint8_t *)"fedcba9876543210",
+				   .version = "test",
+				   .restored = &restored,
+				   .actor = ""});
+}
+
 void test_advance_ms(struct test_fleet *fleet, int64_t ms)
 {
 	fleet->now.boot_ns += ms * BERTH_NS_PER_MS;
@@ -136,8 +153,13 @@ void test_enroll(struct test_fleet *fleet, const char *agent)
 	assert_int_equal(fleet->outcome.error.code, BERTH_ERROR_OK);
 }
 
-uint64_t test_join(struct test_fleet *fleet, const char *agent, const char *boot, uint32_t slots)
+uint64_t test_hello(struct test_fleet *fleet, const char *agent, const char *boot, uint32_t slots)
 {
+	Berth__V1__Incarnation obeyed = BERTH__V1__INCARNATION__INIT;
+	Berth__V1__LedgerHead seen = BERTH__V1__LEDGER_HEAD__INIT;
+	obeyed.number = fleet->obeyed;
+	obeyed.nonce = (ProtobufCBinaryData){.len = 16, .data = (uint8_t *)"0123456789abcdef"};
+	seen.sequence = fleet->seen_elsewhere;
 	Berth__V1__Hello hello = BERTH__V1__HELLO__INIT;
 	Berth__V1__VersionRange range = BERTH__V1__VERSION_RANGE__INIT;
 	Berth__V1__Capacity capacity = BERTH__V1__CAPACITY__INIT;
@@ -147,13 +169,21 @@ uint64_t test_join(struct test_fleet *fleet, const char *agent, const char *boot
 	hello.protocol = &range;
 	hello.capacity = &capacity;
 	hello.boot_id = (char *)boot;
+	hello.obeyed = fleet->obeyed ? &obeyed : NULL;
+	hello.seen = &seen;
 	uint64_t session = ++fleet->sessions;
 	test_decide(fleet, (struct berth_command){.kind = BERTH_COMMAND_HELLO,
 				   .actor = "agent/x",
 				   .agent = agent,
 				   .session = session,
 				   .hello = &hello,
-				   .seen_held = true});
+				   .seen_held = fleet->seen_elsewhere == 0});
+	return session;
+}
+
+uint64_t test_join(struct test_fleet *fleet, const char *agent, const char *boot, uint32_t slots)
+{
+	uint64_t session = test_hello(fleet, agent, boot, slots);
 	assert_int_equal(fleet->outcome.error.code, BERTH_ERROR_OK);
 	test_beat(fleet, agent, session, NULL, 0);
 	return session;
@@ -373,6 +403,13 @@ Berth__V1__TrialKey test_key(const char *job, uint32_t index, uint32_t generatio
 	return key;
 }
 
+Berth__V1__Assignment *test_assignment(struct test_fleet *fleet, const char *job, uint32_t index)
+{
+	struct berth_core_assignment assignment;
+	assert_true(berth_core_assignment(fleet->core, job, index, test_generation(fleet, job, index), &assignment));
+	return berth_proto_clone(&assignment.message);
+}
+
 const char *test_lease(struct test_fleet *fleet, const char *job, uint32_t index)
 {
 	static char lease_id[BERTH_ID_SIZE];
@@ -407,6 +444,8 @@ void test_report_lease(struct test_fleet *fleet, const char *agent, uint64_t ses
 	move.elapsed_ns = fleet->elapsed_ns;
 	move.provider_expiry_at_ns = fleet->expiry_ns;
 	move.expected_end_at_ns = fleet->end_ns;
+	move.lease = fleet->given_lease;
+	move.reservation = fleet->given_reservation;
 	move.resource_id = (char *)(state == BERTH__V1__LEASE_STATE__LEASE_ACTIVE ? "box" : "");
 	message.body_case = BERTH__V1__REPORT__BODY_LEASE;
 	message.lease = &move;

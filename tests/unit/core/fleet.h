@@ -23,6 +23,12 @@ struct test_fleet {
 	bool verifier;         // the next jobs' tasks have a verifier environment of their own
 	bool no_evidence;      // the next results come without
 	bool quick;            // states are not compared until it is false again
+	// of the next reports of leases: what its agent was given with the assignment
+	Berth__V1__Lease *given_lease;
+	Berth__V1__Reservation *given_reservation;
+	// of the next Hello: the incarnation that was obeyed (0: none), and an event that this ledger does not hold (0:
+	// none)
+	uint64_t obeyed, seen_elsewhere;
 };
 
 struct test_fleet *test_fleet_new(int64_t hold_ms);
@@ -33,11 +39,15 @@ void test_fleet_free(struct test_fleet *fleet);
 void test_decide(struct test_fleet *fleet, struct berth_command command);
 // The core is gone; one that recovers from records and log goes on, as a new incarnation that has heard nobody.
 void test_restart(struct test_fleet *fleet);
+// As test_restart, from a backup of the first `size` events: what came after them is lost.
+void test_restore(struct test_fleet *fleet, uint64_t size);
 void test_advance_ms(struct test_fleet *fleet, int64_t ms);
 void test_tick(struct test_fleet *fleet);
 void test_place(struct test_fleet *fleet);
 
 void test_enroll(struct test_fleet *fleet, const char *agent);
+// Hello alone, and whatever is decided; the session's number.
+uint64_t test_hello(struct test_fleet *fleet, const char *agent, const char *boot, uint32_t slots);
 // Hello and first heartbeat; the session's number.
 uint64_t test_join(struct test_fleet *fleet, const char *agent, const char *boot, uint32_t slots);
 void test_beat(struct test_fleet *fleet, const char *agent, uint64_t session, const Berth__V1__TrialKey *running,
@@ -64,6 +74,8 @@ Berth__V1__Reservation *test_reservation(const struct test_fleet *fleet, const c
 Berth__V1__TrialKey test_key(const char *job, uint32_t index, uint32_t generation);
 // The lease id of a trial's newest assignment.
 const char *test_lease(struct test_fleet *fleet, const char *job, uint32_t index);
+// The whole newest assignment; the caller frees.
+Berth__V1__Assignment *test_assignment(struct test_fleet *fleet, const char *job, uint32_t index);
 void test_report_lease(struct test_fleet *fleet, const char *agent, uint64_t session, const char *boot,
 	uint64_t sequence, const char *lease, Berth__V1__LeaseState state, Berth__V1__DeathProof proof);
 void test_report_done(struct test_fleet *fleet, const char *agent, uint64_t session, const char *boot,

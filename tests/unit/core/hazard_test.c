@@ -56,9 +56,12 @@ static void move(struct run *run, Berth__V1__LeaseState state, Berth__V1__DeathP
 static Berth__V1__Lease *record(const struct run *run)
 {
 	Berth__V1__Lease *found[8];
-	size_t count = berth_core_leases(run->fleet->core, run->job, false, NULL, BERTH_COUNT(found), found);
+	Berth__V1__LeaseDetail *details[BERTH_COUNT(found)];
+	size_t count = berth_core_leases(
+		run->fleet->core, run->job, BERTH_LEASES_ALL, NULL, BERTH_COUNT(found), found, details);
 	Berth__V1__Lease *wanted = NULL;
 	for (size_t i = 0; i < count; i++) {
+		berth_proto_free(details[i]);
 		if (strcmp(found[i]->lease_id, run->lease) == 0) {
 			wanted = found[i];
 		} else {

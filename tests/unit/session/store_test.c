@@ -46,7 +46,16 @@ static void hold(struct agent_store *store, const char *lease_id)
 	lease.lease_id = (char *)lease_id;
 	lease.state = BERTH__V1__LEASE_STATE__LEASE_CREATING;
 	Berth__V1__Lease *leases[] = {&lease};
-	agent_store_hold_leases(store, &key, 1, leases);
+	Berth__V1__Reservation reservation = BERTH__V1__RESERVATION__INIT, *reservations[] = {&reservation};
+	reservation.reservation_id = (char *)lease_id;
+	reservation.max_nano_usd = 7;
+	Berth__V1__Assignment assignment = BERTH__V1__ASSIGNMENT__INIT;
+	assignment.trial = &key;
+	assignment.leases = leases;
+	assignment.n_leases = 1;
+	assignment.reservations = reservations;
+	assignment.n_reservations = 1;
+	agent_store_hold_leases(store, &assignment);
 }
 
 static bool move(struct agent_store *store, const char *lease_id, Berth__V1__LeaseState state, const char *failure)

@@ -1,0 +1,468 @@
+// SPDX-License-Identifier: Apache-2.0
+// A ledger that goes on from a backup: who has to say what came after it, what it then knows, and whom an operator
+// gives up.
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "common/codec/proto.h"
+#include "tests/support/test.h"
+#include "tests/unit/core/fleet.h"
+
+#define HOLD_MS     5000
+#define FENCE_MS    (HOLD_MS * 105 / 100 + BERTH_FENCE_EXTRA_MS)
+#define LEASE(name) BERTH__V1__LEASE_STATE__LEASE_##name
+#define PROOF(name) BERTH__V1__DEATH_PROOF__##name
+#define TRIAL(name) BERTH__V1__TRIAL_STATE__TRIAL_##name
+
+struct lost { // a run that was assigned after the backup
+	char job[BERTH_ID_SIZE];
+	char lease[BERTH_ID_SIZE];
+	Berth__V1__Assignment *assignment;
+	uint64_t backup; // its events
+	uint64_t last;   // of the ledger that was lost
+};
+
+static int setup(void **state)
+{
+	*state = test_fleet_new(HOLD_MS);
+	test_enroll(*state, "north");
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	test_fleet_free(*state);
+	return 0;
+}
+
+static bool wants_place(const struct test_fleet *fleet)
+{
+	return berth_core_wants_place(fleet->core, fleet->now);
+}
+
+static void assert_sums(const struct test_fleet *fleet, int64_t settled, int64_t reserved, int64_t forfeited)
+{
+	Berth__V1__BudgetTotals totals = test_totals(fleet, "b");
+	assert_int_equal(totals.settled_nano_usd, settled);
+	assert_int_equal(totals.reserved_nano_usd, reserved);
+	assert_int_equal(totals.forfeited_nano_usd, forfeited);
+}
+
+static void assert_refused(const struct test_fleet *fleet, enum berth_error_code code, const char *part)
+{
+	assert_fails(fleet->outcome.error.code == BERTH_ERROR_OK, fleet->outcome.error, code, part);
+}
+
+// A paid job of one task in the backup; its run is assigned after it.
+static struct lost lose_a_run(struct test_fleet *fleet)
+{
+	struct lost lost = {0};
+	test_open_budget(fleet, "b", 1000000, 1000000, "");
+	BERTH_AUTO_FREE const char *job = test_submit_paid(fleet, "j", 1, "b");
+	snprintf(lost.job, sizeof lost.job, "%s", job);
+	test_join(fleet, "north", BOOT_A, 1);
+	lost.backup = test_disk_last(fleet->disk);
+	test_place(fleet);
+	lost.assignment = test_assignment(fleet, lost.job, 0);
+	snprintf(lost.lease, sizeof lost.lease, "%s", lost.assignment->leases[0]->lease_id);
+	lost.last = test_disk_last(fleet->disk);
+	fleet->obeyed = 1;
+	fleet->seen_elsewhere = lost.last;
+	return lost;
+}
+
+static void give(struct test_fleet *fleet, const struct lost *lost)
+{
+	fleet->given_lease = lost->assignment->leases[0];
+	fleet->given_reservation = lost->assignment->reservations[0];
+}
+
+static void take_back(struct test_fleet *fleet, struct lost *lost)
+{
+	fleet->given_lease = NULL;
+	fleet->given_reservation = NULL;
+	berth_proto_free(lost->assignment);
+}
+
+static void an_assignment_names_what_was_reserved_for_it(void **state)
+{
+	struct test_fleet *fleet = *state;
+	struct lost lost = lose_a_run(fleet);
+	assert_int_equal(lost.assignment->n_reservations, 1);
+	assert_string_equal(lost.assignment->reservations[0]->reservation_id, lost.lease);
+	assert_int_equal(lost.assignment->reservations[0]->max_nano_usd, TEST_PRICE);
+	take_back(fleet, &lost);
+}
+
+static void an_older_copy_is_refused_until_its_restore_is_accepted(void **state)
+{
+	struct test_fleet *fleet = *state;
+	struct lost lost = lose_a_run(fleet);
+	test_hello(fleet, "north", BOOT_A, 1);
+	assert_refused(fleet, BERTH_ERROR_FENCED, "older copy");
+	test_restore(fleet, lost.backup);
+	test_hello(fleet, "north", BOOT_A, 1);
+	assert_int_equal(fleet->outcome.error.code, BERTH_ERROR_OK);
+	assert_int_equal(test_effects(fleet, BERTH_EFFECT_WELCOME), 1);
+	take_back(fleet, &lost);
+}
+
+static void what_the_backup_holds_must_still_be_held(void **state)
+{
+	struct test_fleet *fleet = *state;
+	struct lost lost = lose_a_run(fleet);
+	test_restore(fleet, lost.backup);
+	fleet->seen_elsewhere = lost.backup; // another event in its place
+	test_hello(fleet, "north", BOOT_A, 1);
+	assert_refused(fleet, BERTH_ERROR_FENCED, "older copy");
+	take_back(fleet, &lost);
+}
+
+static void nothing_is_assigned_before_every_agent_has_resent(void **state)
+{
+	struct test_fleet *fleet = *state;
+	test_enroll(fleet, "south");
+	struct lost lost = lose_a_run(fleet);
+	test_restore(fleet, lost.backup);
+	uint64_t north = test_hello(fleet, "north", BOOT_A, 1);
+	fleet->outbox_first = 1;
+	test_beat(fleet, "north", north, NULL, 0);
+	assert_int_equal(berth_core_resending(fleet->core, NULL, 0), 2);
+	fleet->outbox_first = 0;
+	test_beat(fleet, "north", north, NULL, 0);
+	const char *left[2];
+	assert_int_equal(berth_core_resending(fleet->core, left, 2), 1);
+	assert_string_equal(left[0], "south");
+	assert_false(wants_place(fleet));
+	test_join(fleet, "south", BOOT_B, 1);
+	assert_int_equal(berth_core_resending(fleet->core, NULL, 0), 0);
+	assert_true(wants_place(fleet));
+	take_back(fleet, &lost);
+}
+
+static void a_lost_run_is_taken_up_and_its_result_counts(void **state)
+{
+	struct test_fleet *fleet = *state;
+	struct lost lost = lose_a_run(fleet);
+	test_restore(fleet, lost.backup);
+	assert_sums(fleet, 0, 0, 0);
+	uint64_t north = test_hello(fleet, "north", BOOT_A, 1);
+	fleet->outbox_first = 1;
+	test_beat(fleet, "north", north, NULL, 0);
+	give(fleet, &lost);
+	fleet->elapsed_ns = 61 * BERTH_NS_PER_S;
+	test_report_lease(fleet, "north", north, BOOT_A, 1, lost.lease, LEASE(DISPATCHING), 0);
+	assert_sums(fleet, 0, TEST_PRICE, 0);
+	assert_int_equal(test_state(fleet, lost.job, 0), TRIAL(RUNNING));
+	assert_int_equal(test_generation(fleet, lost.job, 0), 1);
+	take_back(fleet, &lost);
+	test_report_lease(fleet, "north", north, BOOT_A, 2, lost.lease, LEASE(ACTIVE), 0);
+	test_report_lease(fleet, "north", north, BOOT_A, 3, lost.lease, LEASE(KILL_PROVED), 0);
+	test_report_lease(fleet, "north", north, BOOT_A, 4, lost.lease, LEASE(RETIRED), PROOF(ABSENCE_SEEN));
+	assert_sums(fleet, 120 * 10, 0, 0);
+	test_report_done(
+		fleet, "north", north, BOOT_A, 5, test_key(lost.job, 0, 1), BERTH__V1__OUTCOME__OUTCOME_SCORED, NULL);
+	assert_int_equal(test_state(fleet, lost.job, 0), TRIAL(SCORED));
+	fleet->outbox_first = 0;
+	test_beat(fleet, "north", north, NULL, 0);
+	assert_int_equal(berth_core_resending(fleet->core, NULL, 0), 0);
+	assert_int_equal(test_job_state(fleet, lost.job), BERTH__V1__JOB_STATE__JOB_COMPLETED);
+}
+
+static void a_run_that_goes_on_is_not_revoked(void **state)
+{
+	struct test_fleet *fleet = *state;
+	struct lost lost = lose_a_run(fleet);
+	test_restore(fleet, lost.backup);
+	uint64_t north = test_hello(fleet, "north", BOOT_A, 1);
+	Berth__V1__TrialKey key = test_key(lost.job, 0, 1);
+	fleet->outbox_first = 1;
+	test_beat(fleet, "north", north, &key, 1);
+	assert_int_equal(test_effects(fleet, BERTH_EFFECT_REVOKE), 0);
+	give(fleet, &lost);
+	test_report_lease(fleet, "north", north, BOOT_A, 1, lost.lease, LEASE(DISPATCHING), 0);
+	take_back(fleet, &lost);
+	fleet->outbox_first = 0;
+	test_beat(fleet, "north", north, &key, 1);
+	assert_int_equal(test_effects(fleet, BERTH_EFFECT_REVOKE), 0);
+	assert_int_equal(test_effects(fleet, BERTH_EFFECT_ASSIGN), 0);
+	assert_int_equal(test_state(fleet, lost.job, 0), TRIAL(RUNNING));
+}
+
+// The backup says that generation 1 runs on north; in the lost part north was lost and south was given generation 2.
+static void the_newest_generation_keeps_the_trial(void **state)
+{
+	struct test_fleet *fleet = *state;
+	test_enroll(fleet, "south");
+	test_open_budget(fleet, "b", 1000000, 1000000, "");
+	BERTH_AUTO_FREE char *job = (char *)test_submit_paid(fleet, "j", 1, "b");
+	test_join(fleet, "north", BOOT_A, 1);
+	test_place(fleet);
+	BERTH_AUTO_FREE char *old = berth_strdup(test_lease(fleet, job, 0));
+	uint64_t backup = test_disk_last(fleet->disk);
+	test_advance_ms(fleet, FENCE_MS + 1);
+	test_tick(fleet);
+	test_join(fleet, "south", BOOT_B, 1);
+	test_place(fleet);
+	struct lost lost = {.assignment = test_assignment(fleet, job, 0)};
+	assert_int_equal(lost.assignment->trial->generation, 2);
+	fleet->obeyed = 1;
+	fleet->seen_elsewhere = test_disk_last(fleet->disk);
+	test_restore(fleet, backup);
+	uint64_t south = test_hello(fleet, "south", BOOT_B, 1);
+	give(fleet, &lost);
+	test_report_lease(
+		fleet, "south", south, BOOT_B, 1, lost.assignment->leases[0]->lease_id, LEASE(DISPATCHING), 0);
+	take_back(fleet, &lost);
+	assert_int_equal(test_generation(fleet, job, 0), 2);
+	assert_int_equal(test_state(fleet, job, 0), TRIAL(RUNNING));
+	assert_sums(fleet, 0, 2 * TEST_PRICE, 0);
+	uint64_t north = test_hello(fleet, "north", BOOT_A, 1);
+	fleet->elapsed_ns = 1;
+	test_live_and_retire(fleet, "north", north, BOOT_A, 1, old);
+	assert_sums(fleet, 60 * 10, TEST_PRICE, 0);
+	assert_int_equal(test_state(fleet, job, 0), TRIAL(RUNNING));
+}
+
+static void a_lost_jobs_money_still_counts(void **state)
+{
+	struct test_fleet *fleet = *state;
+	test_open_budget(fleet, "b", 1000000, 1000000, "");
+	uint64_t backup = test_disk_last(fleet->disk);
+	struct lost lost = {0};
+	BERTH_AUTO_FREE char *job = (char *)test_submit_paid(fleet, "j", 1, "b");
+	test_join(fleet, "north", BOOT_A, 1);
+	test_place(fleet);
+	lost.assignment = test_assignment(fleet, job, 0);
+	BERTH_AUTO_FREE char *lease = berth_strdup(lost.assignment->leases[0]->lease_id);
+	fleet->obeyed = 1;
+	fleet->seen_elsewhere = test_disk_last(fleet->disk);
+	test_restore(fleet, backup);
+	uint64_t north = test_hello(fleet, "north", BOOT_A, 1);
+	give(fleet, &lost);
+	test_report_lease(fleet, "north", north, BOOT_A, 1, lease, LEASE(DISPATCHING), 0);
+	take_back(fleet, &lost);
+	assert_int_equal(fleet->outcome.error.code, BERTH_ERROR_OK);
+	assert_sums(fleet, 0, TEST_PRICE, 0);
+	fleet->elapsed_ns = 61 * BERTH_NS_PER_S;
+	test_report_lease(fleet, "north", north, BOOT_A, 2, lease, LEASE(KILL_PROVED), 0);
+	test_report_lease(fleet, "north", north, BOOT_A, 3, lease, LEASE(RETIRED), PROOF(ABSENCE_SEEN));
+	assert_sums(fleet, 120 * 10, 0, 0);
+}
+
+// A budget that was made or raised after the backup: nothing is lost, and the agent is heard once it is as it was.
+static void money_that_cannot_be_accounted_for_is_said_and_waits(void **state)
+{
+	struct test_fleet *fleet = *state;
+	uint64_t backup = test_disk_last(fleet->disk);
+	struct lost lost = lose_a_run(fleet);
+	test_restore(fleet, backup);
+	uint64_t north = test_hello(fleet, "north", BOOT_A, 1);
+	give(fleet, &lost);
+	test_report_lease(fleet, "north", north, BOOT_A, 1, lost.lease, LEASE(DISPATCHING), 0);
+	assert_refused(fleet, BERTH_ERROR_BUDGET, "no budget is named b");
+	assert_int_equal(test_effects(fleet, BERTH_EFFECT_REPORT_ACK), 0);
+	test_open_budget(fleet, "b", 1000000, 1000000, "");
+	test_report_lease(fleet, "north", north, BOOT_A, 1, lost.lease, LEASE(DISPATCHING), 0);
+	take_back(fleet, &lost);
+	assert_int_equal(fleet->outcome.error.code, BERTH_ERROR_OK);
+	assert_sums(fleet, 0, TEST_PRICE, 0);
+}
+
+static void a_lease_that_nobody_lost_is_not_taken_up(void **state)
+{
+	struct test_fleet *fleet = *state;
+	struct lost lost = lose_a_run(fleet);
+	test_restore(fleet, lost.backup);
+	uint64_t north = test_join(fleet, "north", BOOT_A, 1); // has resent all
+	give(fleet, &lost);
+	test_report_lease(fleet, "north", north, BOOT_A, 1, lost.lease, LEASE(DISPATCHING), 0);
+	take_back(fleet, &lost);
+	assert_sums(fleet, 0, 0, 0);
+	assert_int_equal(test_state(fleet, lost.job, 0), TRIAL(QUEUED));
+}
+
+static void the_incarnation_rises_above_those_that_were_lost(void **state)
+{
+	struct test_fleet *fleet = *state;
+	test_enroll(fleet, "south");
+	struct lost lost = lose_a_run(fleet);
+	test_restore(fleet, lost.backup);
+	test_hello(fleet, "north", BOOT_A, 1);
+	assert_int_equal(berth_core_incarnation(fleet->core).number, 2);
+	fleet->obeyed = 7; // the lost part had five restarts
+	test_hello(fleet, "south", BOOT_B, 1);
+	assert_int_equal(fleet->outcome.error.code, BERTH_ERROR_OK);
+	assert_int_equal(berth_core_incarnation(fleet->core).number, 8);
+	assert_int_equal(test_effects(fleet, BERTH_EFFECT_REFUSE), 1); // north comes back and hears the new number
+	const Berth__V1__Incarnation obeyed = {.number = 7};
+	const struct berth_core_restore *restore = berth_core_restore_after(fleet->core, &obeyed, lost.last);
+	assert_non_null(restore);
+	assert_int_equal(restore->size, lost.backup);
+	assert_int_equal(restore->incarnation, 8);
+	take_back(fleet, &lost);
+}
+
+static void an_agent_that_resent_obeys_no_other(void **state)
+{
+	struct test_fleet *fleet = *state;
+	struct lost lost = lose_a_run(fleet);
+	test_restore(fleet, lost.backup);
+	test_join(fleet, "north", BOOT_A, 1);
+	fleet->obeyed = 9;
+	test_hello(fleet, "north", BOOT_A, 1);
+	assert_refused(fleet, BERTH_ERROR_FENCED, "a newer one runs");
+	take_back(fleet, &lost);
+}
+
+// --- backups ---
+
+static void verify_backup(struct test_fleet *fleet, uint64_t size, uint64_t through, bool held)
+{
+	uint8_t root[BERTH_DIGEST_SIZE] = {1};
+	Berth__V1__FinishBackupRequest request = BERTH__V1__FINISH_BACKUP_REQUEST__INIT;
+	Berth__V1__LedgerHead head = BERTH__V1__LEDGER_HEAD__INIT;
+	Berth__V1__AppliedReports applied = BERTH__V1__APPLIED_REPORTS__INIT, *list[] = {&applied};
+	head.sequence = size;
+	head.root_hash = (ProtobufCBinaryData){.len = sizeof root, .data = root};
+	applied.agent = (char *)"north";
+	applied.boot_id = (char *)BOOT_A;
+	applied.through = through;
+	request.head = &head;
+	request.applied = list;
+	request.n_applied = 1;
+	test_decide(fleet, (struct berth_command){.kind = BERTH_COMMAND_BACKUP_VERIFIED,
+				   .actor = "operator/ann",
+				   .backup = &request,
+				   .seen_held = held});
+}
+
+static uint64_t stable(const struct test_fleet *fleet)
+{
+	bool keeps;
+	return berth_core_stable_through(fleet->core, "north", &keeps);
+}
+
+static void reports_are_kept_until_a_verified_backup_covers_them(void **state)
+{
+	struct test_fleet *fleet = *state;
+	struct lost lost = lose_a_run(fleet);
+	bool keeps;
+	fleet->obeyed = fleet->seen_elsewhere = 0;
+	assert_int_equal(berth_core_stable_through(fleet->core, "north", &keeps), 0);
+	assert_false(keeps);
+	test_decide(fleet, (struct berth_command){.kind = BERTH_COMMAND_KEEP_REPORTS, .actor = "operator/ann"});
+	berth_core_stable_through(fleet->core, "north", &keeps);
+	assert_true(keeps);
+	uint64_t session = test_join(fleet, "north", BOOT_A, 1);
+	test_report_lease(fleet, "north", session, BOOT_A, 1, lost.lease, LEASE(DISPATCHING), 0);
+	uint64_t size = test_disk_last(fleet->disk);
+	test_report_lease(fleet, "north", session, BOOT_A, 2, lost.lease, LEASE(ACTIVE), 0);
+	verify_backup(fleet, size, 3, true);
+	assert_refused(fleet, BERTH_ERROR_INVALID, "reports of agent north");
+	verify_backup(fleet, size, 1, false);
+	assert_refused(fleet, BERTH_ERROR_INVALID, "not one of this ledger");
+	verify_backup(fleet, size, 1, true);
+	assert_int_equal(stable(fleet), 1);
+	verify_backup(fleet, size - 1, 0, true); // an older one takes nothing back
+	assert_int_equal(stable(fleet), 1);
+	// A new life has none that is covered.
+	test_join(fleet, "north", BOOT_B, 1);
+	assert_int_equal(stable(fleet), 0);
+	take_back(fleet, &lost);
+}
+
+// --- giving up ---
+
+static void forget(struct test_fleet *fleet, const char *agent)
+{
+	test_decide(fleet, (struct berth_command){.kind = BERTH_COMMAND_FORGET_AGENT,
+				   .actor = "operator/ann",
+				   .agent = agent,
+				   .reason = "its host burnt"});
+}
+
+static void who_may_still_run_something_is_not_given_up(void **state)
+{
+	struct test_fleet *fleet = *state;
+	uint64_t session = test_join(fleet, "north", BOOT_A, 1);
+	forget(fleet, "north");
+	assert_refused(fleet, BERTH_ERROR_CONFLICT, "in session");
+	test_decide(fleet,
+		(struct berth_command){
+			.kind = BERTH_COMMAND_STREAM_DOWN, .actor = "agent/x", .agent = "north", .session = session});
+	forget(fleet, "north");
+	assert_refused(fleet, BERTH_ERROR_CONFLICT, "hold ends in 11 s");
+	forget(fleet, "west");
+	assert_refused(fleet, BERTH_ERROR_NOT_FOUND, "west");
+}
+
+static void what_a_given_up_agent_holds_is_charged_in_full(void **state)
+{
+	struct test_fleet *fleet = *state;
+	struct lost lost = lose_a_run(fleet);
+	fleet->obeyed = fleet->seen_elsewhere = 0;
+	uint64_t session = test_join(fleet, "north", BOOT_A, 1);
+	test_report_lease(fleet, "north", session, BOOT_A, 1, lost.lease, LEASE(DISPATCHING), 0);
+	test_report_lease(fleet, "north", session, BOOT_A, 2, lost.lease, LEASE(ACTIVE), 0);
+	test_decide(fleet,
+		(struct berth_command){
+			.kind = BERTH_COMMAND_STREAM_DOWN, .actor = "agent/x", .agent = "north", .session = session});
+	test_advance_ms(fleet, FENCE_MS + 1);
+	forget(fleet, "north");
+	assert_int_equal(fleet->outcome.error.code, BERTH_ERROR_OK);
+	assert_sums(fleet, 0, 0, TEST_PRICE);
+	Berth__V1__Agent *none[1];
+	assert_int_equal(berth_core_agents(fleet->core, none, 1), 0);
+	test_hello(fleet, "north", BOOT_A, 1);
+	assert_refused(fleet, BERTH_ERROR_DENIED, "given up");
+	// Enrolled again, its late receipt gives back what it did not use.
+	test_enroll(fleet, "north");
+	session = test_join(fleet, "north", BOOT_A, 1);
+	fleet->elapsed_ns = 61 * BERTH_NS_PER_S;
+	test_report_lease(fleet, "north", session, BOOT_A, 3, lost.lease, LEASE(KILL_PROVED), 0);
+	test_report_lease(fleet, "north", session, BOOT_A, 4, lost.lease, LEASE(RETIRED), PROOF(ABSENCE_SEEN));
+	assert_int_equal(test_totals(fleet, "b").forfeited_nano_usd, 0);
+	take_back(fleet, &lost);
+}
+
+static void a_restore_waits_for_no_agent_that_was_given_up(void **state)
+{
+	struct test_fleet *fleet = *state;
+	test_enroll(fleet, "south"); // never seen by the backup, and maybe busy since
+	struct lost lost = lose_a_run(fleet);
+	test_restore(fleet, lost.backup);
+	test_join(fleet, "north", BOOT_A, 1);
+	assert_false(wants_place(fleet));
+	forget(fleet, "south");
+	assert_refused(fleet, BERTH_ERROR_CONFLICT, "may still go on");
+	test_advance_ms(fleet, FENCE_MS + 1);
+	forget(fleet, "south");
+	assert_int_equal(fleet->outcome.error.code, BERTH_ERROR_OK);
+	test_join(fleet, "north", BOOT_A, 1);
+	assert_true(wants_place(fleet));
+	take_back(fleet, &lost);
+}
+
+#define T(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+static const struct CMUnitTest tests[] = {
+	T(an_assignment_names_what_was_reserved_for_it),
+	T(an_older_copy_is_refused_until_its_restore_is_accepted),
+	T(what_the_backup_holds_must_still_be_held),
+	T(nothing_is_assigned_before_every_agent_has_resent),
+	T(a_lost_run_is_taken_up_and_its_result_counts),
+	T(a_run_that_goes_on_is_not_revoked),
+	T(the_newest_generation_keeps_the_trial),
+	T(a_lost_jobs_money_still_counts),
+	T(money_that_cannot_be_accounted_for_is_said_and_waits),
+	T(a_lease_that_nobody_lost_is_not_taken_up),
+	T(the_incarnation_rises_above_those_that_were_lost),
+	T(an_agent_that_resent_obeys_no_other),
+	T(reports_are_kept_until_a_verified_backup_covers_them),
+	T(who_may_still_run_something_is_not_given_up),
+	T(what_a_given_up_agent_holds_is_charged_in_full),
+	T(a_restore_waits_for_no_agent_that_was_given_up),
+};
+BERTH_TEST_MAIN(tests)
