@@ -116,11 +116,11 @@ class Run:
         with open(life.points) as file:
             return file.read()
 
-    def kill(self, flags, number, moment):
+    def kill(self, flags, plan):
         life = Life(flags, next(NUMBERS))
         row = {"verdict": "not reached"}
         try:
-            life.run(dict(life.plan, BERTH_FAILPOINT_KILL_AT=str(number), BERTH_FAILPOINT_MOMENT=moment), self.second)
+            life.run(dict(life.plan, **plan), self.second)
             if os.path.exists(life.points) and os.path.getsize(life.points):
                 row["verdict"] = "ok"
         except Broken as broken:

@@ -14,8 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import tasks  # pylint: disable=wrong-import-position
 
 WAIT_SECONDS = 180
-# The second is what the coordinator would start itself again for, which would end the preloaded library's count.
-ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
+ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
 POLICY = {"study_id": "s", "manifest_digest": "sha256:" + "a" * 64, "hard_limit_nano_usd": 10 ** 12,
           "phase_limits_nano_usd": {"search": 10 ** 12},
           "rates": [{"backend": "local", "role": "task_environment", "cpu_count": 1, "memory_mb": 128,

@@ -35,10 +35,10 @@ class Run:
         finally:
             shutil.rmtree(folder)
 
-    def kill(self, flags, number, moment):
+    def kill(self, flags, plan):
         """A row of points.tsv: what was met and what was seen."""
         folder = tempfile.mkdtemp(prefix="berth-points-")
-        last = self.start(flags, folder, "BERTH_FAILPOINT_KILL_AT=%d" % number, "BERTH_FAILPOINT_MOMENT=" + moment)
+        last = self.start(flags, folder, *("%s=%s" % item for item in plan.items()))
         row = {"verdict": "not reached", "recovery_ms": last.split("\t")[3] if last.startswith("ok") else ""}
         points = folder + "/points"
         if os.path.exists(points) and os.path.getsize(points):

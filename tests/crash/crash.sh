@@ -30,12 +30,12 @@ expect() { # SCRIPT [FLAG...]
 sample() {
 	local results engine=${BERTH_TEST_DOCKER_HOST:-}
 	results=$(mktemp -d "${TEST_TMPDIR:-/tmp}/crash-XXXXXX")
-	expect points --results "$results" --sample 12 --jobs 2 --seed "${BERTH_CRASH_SEED:-$RANDOM}"
-	expect random_kills --results "$results/random-kills.tsv" --kills 40
-	expect faults --results "$results" --every 12
+	expect points --results "$results" --sample 10 --jobs 2 --seed "${BERTH_CRASH_SEED:-$RANDOM}"
+	expect random_kills --results "$results/random-kills.tsv" --kills 40 --seconds 60
+	expect faults --results "$results" --every 15
 	if [ "$(id -u)" = 0 ]; then expect full_disk; else skipped=$((skipped + 1)) && echo 'skipped: full_disk needs root'; fi
 	if [ -n "$engine" ]; then
-		expect points --results "$results" --scenario agent-start --scenario agent-recovery --sample 3 --docker "$engine"
+		expect points --results "$results" --scenario agent-start --scenario agent-recovery --sample 2 --docker "$engine"
 	else
 		skipped=$((skipped + 1)) && echo 'skipped: no Engine was started for agents'
 	fi

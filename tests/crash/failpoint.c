@@ -43,8 +43,10 @@ static struct {
 	size_t root_size;
 	int log_fd;
 	const char *phase; // mapped
-	long kill_at;      // 0: never
+	long kill_at;      // a point's number; 0: none
+	bool kills;        // at a call of this class
 	enum moment moment;
+	long linger_ms;
 	int error; // 0: none
 	long stall_ms;
 	const char *call, *kind, *during;
@@ -77,10 +79,25 @@ static void map_phase(const char *path)
 	}
 }
 
+static int errno_of(const char *name)
+{
+	static const struct {
+		const char *name;
+		int value;
+	} errors[] = {{"ENOSPC", ENOSPC}, {"EIO", EIO}, {"EMFILE", EMFILE}};
+	for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+		if (strcmp(name, errors[i].name) == 0) {
+			return errors[i].value;
+		}
+	}
+	return 0;
+}
+
 static void take_error(const char *name)
 {
 	plan.stall_ms = name && strcmp(name, "stall") == 0 ? number_of(FAILPOINT_STALL_MS, 0) : 0;
-	plan.error = !name ? 0 : strcmp(name, "ENOSPC") == 0 ? ENOSPC : strcmp(name, "EIO") == 0 ? EIO : 0;
+	plan.error = name ? errno_of(name) : 0;
+	plan.kills = name && strcmp(name, "kill") == 0;
 	plan.call = text_of(FAILPOINT_CALL);
 	plan.kind = text_of(FAILPOINT_KIND);
 	plan.during = getenv(FAILPOINT_DURING);
@@ -104,6 +121,7 @@ static __attribute__((constructor)) void read_plan(void)
 		map_phase(phase);
 	}
 	plan.kill_at = number_of(FAILPOINT_KILL_AT, 0);
+	plan.linger_ms = number_of(FAILPOINT_LINGER_MS, 0);
 	plan.moment = moment && strcmp(moment, "after") == 0  ? AFTER
 	              : moment && strcmp(moment, "torn") == 0 ? TORN
 	                                                      : BEFORE;
@@ -202,6 +220,12 @@ static void say(long number, const char *call, const char *kind, const char *mom
 	syscall(SYS_write, plan.log_fd, line, (size_t)size);
 }
 
+static void rest(long ms)
+{
+	struct timespec time = {ms / MS_PER_S, ms % MS_PER_S * NS_PER_MS};
+	nanosleep(&time, NULL);
+}
+
 static _Noreturn void die(void)
 {
 	syscall(SYS_kill, getpid(), SIGKILL);
@@ -213,6 +237,7 @@ static _Noreturn void die(void)
 struct point {
 	long number;
 	const char *call, *kind;
+	bool dies;
 	bool fails; // errno is set
 };
 
@@ -223,13 +248,19 @@ static bool is_met(const char *call, const char *kind)
 	       (!plan.during || (plan.phase && strncmp(plan.phase, plan.during, strlen(plan.during)) == 0));
 }
 
-static void inject(struct point *point)
+// Whether this call is one of those that the plan counts off.
+static bool is_due(const struct point *point)
 {
-	if ((!plan.error && !plan.stall_ms) || !is_met(point->call, point->kind)) {
-		return;
+	if (!is_met(point->call, point->kind)) {
+		return false;
 	}
 	long nth = atomic_fetch_add(&matched, 1) + 1;
-	if (nth < plan.from || (plan.times && nth >= plan.from + plan.times)) {
+	return nth >= plan.from && (!plan.times || nth < plan.from + plan.times);
+}
+
+static void inject(struct point *point)
+{
+	if ((!plan.error && !plan.stall_ms) || !is_due(point)) {
 		return;
 	}
 	say(point->number, point->call, point->kind, plan.error ? "error" : "stall");
@@ -237,8 +268,7 @@ static void inject(struct point *point)
 		point->fails = true;
 		errno = plan.error;
 	} else {
-		struct timespec rest = {plan.stall_ms / MS_PER_S, plan.stall_ms % MS_PER_S * NS_PER_MS};
-		nanosleep(&rest, NULL);
+		rest(plan.stall_ms);
 	}
 }
 
@@ -252,10 +282,12 @@ static struct point arrive(const char *call, const char *kind)
 	}
 	int kept = errno;
 	point.number = atomic_fetch_add(&points, 1) + 1;
-	if (!plan.kill_at && !plan.error && !plan.stall_ms) {
+	point.dies = plan.kill_at ? point.number == plan.kill_at : plan.kills && is_due(&point);
+	if (!plan.kill_at && !plan.kills && !plan.error && !plan.stall_ms) {
 		say(point.number, call, kind, "-");
-	} else if (point.number == plan.kill_at && plan.moment == BEFORE) {
+	} else if (point.dies && plan.moment == BEFORE) {
 		say(point.number, call, kind, "before");
+		rest(plan.linger_ms);
 		die();
 	}
 	errno = kept;
@@ -267,14 +299,15 @@ static struct point arrive(const char *call, const char *kind)
 static bool is_torn(const struct point *point)
 {
 	bool has_parts = strstr(point->call, "write") || strncmp(point->call, "send", 4) == 0;
-	return has_parts && point->number && point->number == plan.kill_at && plan.moment == TORN;
+	return has_parts && point->dies && plan.moment == TORN;
 }
 
 // After the call; `torn` tells that it wrote only a part.
 static void depart(const struct point *point)
 {
-	if (point->number && point->number == plan.kill_at) {
+	if (point->dies) {
 		say(point->number, point->call, point->kind, is_torn(point) ? "torn" : "after");
+		rest(is_torn(point) ? plan.linger_ms : 0);
 		die();
 	}
 }

@@ -15,8 +15,11 @@
 // SIGKILL at the point with this number: before the call, after it, or torn, which is after half of a write's bytes.
 #define FAILPOINT_KILL_AT "BERTH_FAILPOINT_KILL_AT"
 #define FAILPOINT_MOMENT  "BERTH_FAILPOINT_MOMENT"
+// How long the call waits for its death before, or torn, while the other threads go on: what they say too early leaves.
+#define FAILPOINT_LINGER_MS "BERTH_FAILPOINT_LINGER_MS"
 
-// Instead of a kill, an error: its name (ENOSPC or EIO), or "stall" for a call that takes FAILPOINT_STALL_MS longer.
+// Instead of a kill, an error: its name (ENOSPC, EIO, EMFILE), or "stall" for a call that takes FAILPOINT_STALL_MS
+// longer.
 #define FAILPOINT_ERROR    "BERTH_FAILPOINT_ERROR"
 #define FAILPOINT_STALL_MS "BERTH_FAILPOINT_STALL_MS"
 // Which calls it meets: call and kind ("*" is any), from the FROM-th such call on (1 is the first), TIMES of them (0:

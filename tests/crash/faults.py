@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the disk fail below RocksDB: each class of write meets ENOSPC and EIO, each sync EIO, once and for ever, in the first
-life of a coordinator's and of an agent's scripted run. Appends to RESULTS/faults.tsv; run it again to go on."""
+"""Makes the disk fail below RocksDB: each class of write meets ENOSPC and EIO, each sync EIO, each open also EMFILE, once and
+for ever, in the first life of a coordinator's and of an agent's scripted run. Appends to RESULTS/faults.tsv; run it again to go
+on."""
 import argparse
 import collections
 import concurrent.futures
@@ -19,14 +20,14 @@ import points
 import rows
 
 FIELDS = ["process", "error", "call", "kind", "nth", "times", "met", "end", "refusals", "recovery_ms", "seconds", "verdict"]
-ERRORS = {"write": ("ENOSPC", "EIO"), "pwrite": ("ENOSPC", "EIO"), "writev": ("ENOSPC", "EIO"), "open": ("ENOSPC",),
+ERRORS = {"write": ("ENOSPC", "EIO"), "pwrite": ("ENOSPC", "EIO"), "writev": ("ENOSPC", "EIO"), "open": ("ENOSPC", "EMFILE"),
           "fallocate": ("ENOSPC",), "posix_fallocate64": ("ENOSPC",), "rename": ("ENOSPC", "EIO"), "ftruncate": ("EIO",),
           "ftruncate64": ("EIO",), "unlink": ("EIO",), "unlinkat": ("EIO",), "sync_file_range": ("EIO",), "fsync": ("EIO",),
           "fdatasync": ("EIO",), "syncfs": ("EIO",)}
 NETWORK = ("socket", "engine")
 # Whose failed write or sync leaves an unknown outcome: the process must end.
 FATAL = {("write", "WAL"), ("fdatasync", "WAL"), ("fsync", "WAL")}
-WORDS = re.compile("No space left|Input/output error|IO error|cannot write|could not be written|cannot sync|cannot make|free", re.I)
+WORDS = re.compile("No space left|Input/output error|IO error|Too many open files|cannot write|could not be written|cannot sync|cannot make|free", re.I)
 ASSERTION = "Assertion `"
 STALL_MS = 10000
 

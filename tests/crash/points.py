@@ -3,7 +3,7 @@
 """Kills a process at each of its enumerated failpoints: records a run's points once, then kills at each, before and after the
 call, and after half of a write. Appends to RESULTS/points.tsv; run it again to go on.
 
-A number is a place in one run's order, which another run need not keep: what a kill met is what the library logged."""
+A point is found again as the n-th call of its kind in its phase. Threads race, so what a kill met is what the library logged."""
 import argparse
 import collections
 import concurrent.futures
@@ -17,19 +17,33 @@ import coordinator_run
 import rows
 
 FIELDS = ["scenario", "number", "moment", "met", "call", "kind", "phase", "recovery_ms", "seconds", "verdict"]
+LINGER_MS = 20  # before a death: enough for an acknowledgement that is sent too early to leave
 TORN = ("write", "pwrite", "writev", "send", "sendmsg")
 SCENARIOS = {"coordinator-start": coordinator_run.Run(life=1), "coordinator-recovery": coordinator_run.Run(life=2),
              "agent-start": agent_run.Run(life=1), "agent-recovery": agent_run.Run(life=2)}
 
 
-class Point(collections.namedtuple("Point", "number call kind phase")):
+class Point(collections.namedtuple("Point", "number call kind phase nth")):
+    """nth: of its call, kind and phase, from 1 on, by which a kill finds it again; the number is its place in the whole run."""
+
     def moments(self):
         return ("before", "after", "torn") if self.call in TORN else ("before", "after")
 
 
+    def plan(self, moment):
+        """What kills there, as failpoint.h has it."""
+        return {"BERTH_FAILPOINT_ERROR": "kill", "BERTH_FAILPOINT_CALL": self.call, "BERTH_FAILPOINT_KIND": self.kind,
+                "BERTH_FAILPOINT_DURING": self.phase, "BERTH_FAILPOINT_FROM": str(self.nth), "BERTH_FAILPOINT_TIMES": "1",
+                "BERTH_FAILPOINT_MOMENT": moment, "BERTH_FAILPOINT_LINGER_MS": str(LINGER_MS)}
+
+
 def read_points(path):
+    counts, points = collections.Counter(), []
     with open(path) as file:
-        return [Point(int(fields[0]), *fields[1:4]) for fields in (line.rstrip("\n").split("\t") for line in file)]
+        for number, *group in (line.rstrip("\n").split("\t")[:4] for line in file):
+            counts[tuple(group)] += 1
+            points.append(Point(int(number), *group, counts[tuple(group)]))
+    return points
 
 
 def recorded(flags, scenario):
@@ -72,7 +86,7 @@ def campaign(flags, scenario):
         if time.monotonic() > limit or bad:
             return
         begun = time.monotonic()
-        row = SCENARIOS[scenario].kill(flags, point.number, moment)
+        row = SCENARIOS[scenario].kill(flags, point.plan(moment))
         row.update(scenario=scenario, number=point.number, moment=moment, seconds="%.1f" % (time.monotonic() - begun))
         with lock:
             rows.append(path, FIELDS, row)

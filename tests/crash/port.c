@@ -137,8 +137,6 @@ struct spawn {
 static void fill_env(struct port *port, const char *const *plan, struct spawn *spawn)
 {
 	spawn->env[spawn->count++] = berth_strdup("PATH=/usr/sbin:/usr/bin:/sbin:/bin");
-	// What the coordinator would start itself again for, which would end the library's count.
-	spawn->env[spawn->count++] = berth_strdup("GLIBC_TUNABLES=glibc.malloc.tcache_count=0");
 	if (!plan || !port->options.preload) {
 		return;
 	}
