@@ -10,7 +10,7 @@
 
 #define S               INT64_C(1000000000)
 #define MS              INT64_C(1000000)
-#define TIMED_MOST      14
+#define TIMED_MOST      18
 #define RATES_MOST      6
 #define OVER_S_LEAST    60
 #define OVER_S_MOST     300
