@@ -123,6 +123,7 @@ struct berth_ledger *berth_ledger_open(
 	ledger->data_folder = berth_strdup(data_folder);
 	ledger->floor_fd = -1;
 	pthread_mutex_init(&ledger->lock, NULL);
+	pthread_mutex_init(&ledger->nodes.lock, NULL);
 	if (!open_store(ledger, options, err) || !recover(ledger, err)) {
 		berth_error_wrap(err, "ledger");
 		berth_ledger_close(ledger);
@@ -142,6 +143,7 @@ void berth_ledger_close(struct berth_ledger *ledger)
 	berth_buf_free(&ledger->pending_leaves);
 	ledger_wipe_keys(ledger);
 	pthread_mutex_destroy(&ledger->lock);
+	pthread_mutex_destroy(&ledger->nodes.lock);
 	free(ledger->data_folder);
 	free(ledger);
 }

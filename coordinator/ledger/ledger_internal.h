@@ -35,6 +35,19 @@ struct ledger_floor { // the last event that was reported as committed
 	struct berth_digest leaf;
 };
 
+// Small subtrees that were made from their events: a fleet that comes back asks for the same few once for each agent.
+// What is committed never changes, so neither do they.
+#define LEDGER_NODES_KEPT 512
+struct ledger_nodes {
+	pthread_mutex_t lock; // guards what follows
+	struct {
+		bool filled;
+		unsigned level;
+		uint64_t start;
+		struct berth_digest node;
+	} kept[LEDGER_NODES_KEPT];
+};
+
 struct berth_ledger {
 	char *data_folder;
 	struct berth_store *store;
@@ -54,6 +67,8 @@ struct berth_ledger {
 	pthread_mutex_t lock;
 	struct berth_ledger_head head;
 	uint64_t marker;
+
+	struct ledger_nodes nodes;
 
 	// Set once before any secret call.
 	bool has_key;

@@ -69,14 +69,51 @@ bool berth_ledger_read(struct berth_ledger *ledger, uint64_t sequence, struct be
 	return berth_fail(err, code, "event %llu: %s", (unsigned long long)sequence, cause.message);
 }
 
+// One place for each, taken over by the newest.
+static size_t place_of(unsigned level, uint64_t start)
+{
+	return (size_t)((start >> level) + (uint64_t)level * (LEDGER_NODES_KEPT / LEDGER_STORED_LEVEL_MIN)) %
+	       LEDGER_NODES_KEPT;
+}
+
+static bool kept_node(struct berth_ledger *ledger, unsigned level, uint64_t start, struct berth_digest *node)
+{
+	struct ledger_nodes *nodes = &ledger->nodes;
+	size_t place = place_of(level, start);
+	pthread_mutex_lock(&nodes->lock);
+	bool found =
+		nodes->kept[place].filled && nodes->kept[place].level == level && nodes->kept[place].start == start;
+	if (found) {
+		*node = nodes->kept[place].node;
+	}
+	pthread_mutex_unlock(&nodes->lock);
+	return found;
+}
+
+static void keep_node(struct berth_ledger *ledger, unsigned level, uint64_t start, const struct berth_digest *node)
+{
+	struct ledger_nodes *nodes = &ledger->nodes;
+	size_t place = place_of(level, start);
+	pthread_mutex_lock(&nodes->lock);
+	nodes->kept[place].filled = true;
+	nodes->kept[place].level = level;
+	nodes->kept[place].start = start;
+	nodes->kept[place].node = *node;
+	pthread_mutex_unlock(&nodes->lock);
+}
+
 bool berth_ledger_leaf(
 	struct berth_ledger *ledger, uint64_t sequence, struct berth_digest *leaf, struct berth_error *err)
 {
 	BERTH_AUTO(berth_buf_free) struct berth_buf event = {0};
+	if (sequence && sequence <= berth_ledger_head(ledger).sequence && kept_node(ledger, 0, sequence - 1, leaf)) {
+		return true;
+	}
 	if (!berth_ledger_read(ledger, sequence, &event, err)) {
 		return false;
 	}
 	*leaf = berth_merkle_leaf(event.data, event.size);
+	keep_node(ledger, 0, sequence - 1, leaf);
 	return true;
 }
 
@@ -125,12 +162,16 @@ bool berth_ledger_node(
 	if (level >= LEDGER_STORED_LEVEL_MIN) {
 		return stored_node(ledger, level, start, node, err);
 	}
+	if (kept_node(ledger, level, start, node)) {
+		return true;
+	}
 	struct small_subtree subtree = {.size = size};
 	struct berth_error cause = {.code = BERTH_ERROR_OK};
 	if (!berth_ledger_replay(ledger, start + 1, add_event, &subtree, &cause) && cause.code != BERTH_ERROR_OK) {
 		return berth_fail(err, cause.code, "%s", cause.message);
 	}
 	*node = berth_merkle_root(&subtree.tree);
+	keep_node(ledger, level, start, node);
 	return true;
 }
 

@@ -181,6 +181,22 @@ static void proofs_are_made_from_the_log_across_stored_and_small_subtrees(void *
 	}
 }
 
+// Small subtrees are kept once they were made: more of them than there is room for, asked for again and again, while
+// the log grows.
+static void a_proof_is_the_same_whatever_was_asked_before(void **state)
+{
+	struct ledger_fixture *fixture = *state;
+	for (int i = 0; i < 3; i++) {
+		commit_events(fixture->ledger, 333, 333);
+		uint64_t size = berth_ledger_head(fixture->ledger).sequence;
+		for (uint64_t sequence = 1; sequence <= size; sequence += 7) {
+			assert_included(fixture->ledger, sequence, size);
+			assert_included(fixture->ledger, size - sequence + 1, size);
+			assert_included(fixture->ledger, sequence, sequence);
+		}
+	}
+}
+
 static void the_head_of_an_earlier_event_is_what_it_was_then(void **state)
 {
 	struct ledger_fixture *fixture = *state;
@@ -291,6 +307,7 @@ static const struct CMUnitTest tests[] = {
 	WITH_LEDGER(a_read_gives_the_stored_bytes_and_their_leaf),
 	WITH_LEDGER(a_replay_starts_where_it_is_told_and_stops_with_the_visitors_error),
 	WITH_LEDGER(proofs_are_made_from_the_log_across_stored_and_small_subtrees),
+	WITH_LEDGER(a_proof_is_the_same_whatever_was_asked_before),
 	WITH_LEDGER(the_head_of_an_earlier_event_is_what_it_was_then),
 	WITH_LEDGER(a_subtree_that_is_not_full_is_not_found),
 	WITH_LEDGER(a_data_folder_has_one_ledger_at_a_time),
