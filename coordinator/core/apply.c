@@ -122,6 +122,9 @@ void core_add_job(struct berth_core *core, struct job *job)
 	HASH_ADD(by_id, core->jobs_by_id, id, BERTH_ID_SIZE - 1, job);
 	HASH_ADD_KEYPTR(by_key, core->jobs_by_key, job->key, job->key_size, job);
 	DL_APPEND(core->jobs, job);
+	if (!job->ended_at_ns) {
+		DL_APPEND2(core->open_jobs, job, open_prev, open_next);
+	}
 }
 
 static bool apply_job_submitted(struct berth_core *core, const event_t *event, struct berth_error *err)
@@ -225,6 +228,7 @@ static bool apply_job_ended(struct berth_core *core, const event_t *event, struc
 	}
 	job->state = event->job_ended->state;
 	job->ended_at_ns = event->recorded_at_ns;
+	DL_DELETE2(core->open_jobs, job, open_prev, open_next);
 	berth_proto_free(job->spec);
 	job->spec = NULL;
 	free(job->ready.items);

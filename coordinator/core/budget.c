@@ -52,7 +52,7 @@ Berth__V1__Budget *berth_core_budget(const struct berth_core *core, const char *
 {
 	Berth__V1__Budget *message = berth_budgets_get(core->budgets, name);
 	const struct job *job;
-	for (job = message && core->blocked_jobs ? core->jobs : NULL; job; job = job->next) {
+	for (job = message && core->blocked_jobs ? core->open_jobs : NULL; job; job = job->open_next) {
 		if (job->blocked_reason && strcmp(job->spec->budget, name) == 0) {
 			message->blocked_trials += job_blocked(job);
 		}

@@ -347,8 +347,9 @@ void decide_tick(const struct decision *decision)
 			unassign(decision, cell, BERTH__STORE__V1__UNASSIGN_REASON__HOLD_EXPIRED, detail, NULL);
 		}
 	}
-	struct job *job;
-	DL_FOREACH (decision->core->jobs, job) {
+	struct job *job, *next_job;
+	DL_FOREACH_SAFE2(decision->core->open_jobs, job, next_job, open_next)
+	{
 		if (job->delayed) {
 			promote_delayed(decision, job);
 		}

@@ -229,7 +229,8 @@ void resume_waits(const struct decision *decision)
 {
 	struct job *job;
 	struct cell *cell;
-	DL_FOREACH (decision->core->jobs, job) {
+	DL_FOREACH2(decision->core->open_jobs, job, open_next)
+	{
 		for (uint32_t i = 0; job->cells && i < job->cells_count; i++) {
 			job->cells[i].queued_boot_ns = decision->now.boot_ns;
 		}

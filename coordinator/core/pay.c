@@ -105,7 +105,7 @@ void forget_blocked(struct berth_core *core, struct job *job)
 void unblock_jobs(struct berth_core *core, const char *budget)
 {
 	struct job *job;
-	for (job = core->blocked_jobs ? core->jobs : NULL; job; job = job->next) {
+	for (job = core->blocked_jobs ? core->open_jobs : NULL; job; job = job->open_next) {
 		if (job->blocked_reason && strcmp(job->spec->budget, budget) == 0) {
 			forget_blocked(core, job);
 			core->place_wanted = true;

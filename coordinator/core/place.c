@@ -73,7 +73,8 @@ static const struct cell *aged_cell(const struct berth_core *core, bool blocked,
 	const struct job *job;
 	const struct cell *oldest = NULL;
 	int64_t bound_ns = now.boot_ns - core->config.aging_ms * BERTH_NS_PER_MS;
-	DL_FOREACH (core->jobs, job) {
+	DL_FOREACH2(core->open_jobs, job, open_next)
+	{
 		if (!job->ready.count || is_full(job)) {
 			continue;
 		}
@@ -134,19 +135,28 @@ struct choice {
 	struct agent *agent;
 };
 
+// Where there is no room for the one, there is none for the other.
+static bool needs_as_much(const struct cell *cell, const struct cell *other)
+{
+	return cell_cpus(cell) >= cell_cpus(other) && cell_memory_mb(cell) >= cell_memory_mb(other);
+}
+
 static struct choice choose_in(
 	const struct berth_core *core, struct job *job, struct aged aged, struct berth_core_now now)
 {
 	if (is_full(job)) {
 		return (struct choice){0};
 	}
+	const struct cell *unplaced = NULL; // the newest for which no agent has room
 	for (uint32_t i = 0; i < job->ready.count && i < LOOK_AHEAD_MAX; i++) {
 		struct cell *cell = &job->cells[queue_at(&job->ready, i)];
-		bool waits = cell_is_blocked(cell) || is_at_limit(job, cell) || spends_savings(cell, aged.money);
+		bool waits = cell_is_blocked(cell) || is_at_limit(job, cell) || spends_savings(cell, aged.money) ||
+		             (unplaced && cell != aged.host && needs_as_much(cell, unplaced));
 		struct agent *agent = waits ? NULL : agent_for(core, cell, aged.host, now);
 		if (agent) {
 			return (struct choice){cell, agent};
 		}
+		unplaced = waits ? unplaced : cell;
 	}
 	return (struct choice){0};
 }
@@ -156,7 +166,8 @@ static struct choice choose(const struct berth_core *core, struct berth_core_now
 	struct aged aged = {aged_cell(core, false, now), core->blocked_jobs ? aged_cell(core, true, now) : NULL};
 	struct choice best = {0};
 	struct job *job;
-	DL_FOREACH (core->jobs, job) {
+	DL_FOREACH2(core->open_jobs, job, open_next)
+	{
 		if (!job->ready.count || job->state != BERTH__V1__JOB_STATE__JOB_RUNNING) {
 			continue;
 		}

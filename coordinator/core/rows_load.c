@@ -340,9 +340,12 @@ static void sort_jobs(struct berth_core *core)
 		all[at++] = job;
 	}
 	qsort(all, count, sizeof(*all), by_sequence);
-	core->jobs = NULL;
+	core->jobs = core->open_jobs = NULL;
 	for (size_t i = 0; i < count; i++) {
 		DL_APPEND(core->jobs, all[i]);
+		if (!all[i]->ended_at_ns) {
+			DL_APPEND2(core->open_jobs, all[i], open_prev, open_next);
+		}
 	}
 }
 

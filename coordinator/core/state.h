@@ -114,7 +114,8 @@ struct job {
 	// volatile: why its budget had no room for a run, NULL while none was refused, and from which price on
 	char *blocked_reason;
 	int64_t unpayable_nano_usd;
-	struct job *prev, *next; // oldest first
+	struct job *prev, *next;           // oldest first
+	struct job *open_prev, *open_next; // likewise, until it has ended
 	UT_hash_handle by_id, by_key;
 	char *key; // submitter, NUL, client key: of by_key
 	size_t key_size;
@@ -194,6 +195,7 @@ struct berth_core {
 	uint64_t incarnation_number;
 	uint8_t incarnation_nonce[16];
 	struct job *jobs_by_id, *jobs_by_key, *jobs;
+	struct job *open_jobs; // those that have not ended: what is gone through for each decision
 	struct agent *agents;
 	struct person *people;
 	struct lease *leases;
