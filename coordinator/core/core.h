@@ -160,6 +160,8 @@ struct berth_outcome {
 	bool existed;               // SUBMIT
 };
 void berth_outcome_clear(struct berth_outcome *outcome);
+// The events alone, once they are packed: their memory serves the next decision while it is still near.
+void berth_outcome_drop_events(struct berth_outcome *outcome);
 
 struct berth_core *berth_core_new(const struct berth_core_config *config);
 void berth_core_free(struct berth_core *core); // NULL is allowed

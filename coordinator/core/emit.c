@@ -7,12 +7,19 @@
 #include "common/codec/proto.h"
 #include "coordinator/core/state.h"
 
-void berth_outcome_clear(struct berth_outcome *outcome)
+void berth_outcome_drop_events(struct berth_outcome *outcome)
 {
 	for (size_t i = 0; i < outcome->events_count; i++) {
 		berth_proto_free(outcome->events[i]);
 	}
 	free(outcome->events);
+	outcome->events = NULL;
+	outcome->events_count = outcome->events_capacity = 0;
+}
+
+void berth_outcome_clear(struct berth_outcome *outcome)
+{
+	berth_outcome_drop_events(outcome);
 	free(outcome->effects);
 	*outcome = (struct berth_outcome){0};
 }

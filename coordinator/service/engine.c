@@ -83,8 +83,9 @@ static void disk_failed(const struct berth_error *err)
 static void append_events(struct berth_engine *engine, const struct berth_outcome *outcome)
 {
 	struct berth_error err;
+	BERTH_AUTO(berth_buf_free) struct berth_buf packed = {0};
 	for (size_t i = 0; i < outcome->events_count; i++) {
-		BERTH_AUTO(berth_buf_free) struct berth_buf packed = {0};
+		berth_buf_reset(&packed);
 		berth_proto_pack(outcome->events[i], &packed);
 		if (!berth_ledger_append(
 			    engine->options.ledger, outcome->events[i]->sequence, packed.data, packed.size, &err)) {
@@ -131,6 +132,7 @@ static void decide(
 	append_events(engine, &decided->outcome);
 	write_secrets(engine, request, &decided->outcome);
 	write_blob(engine, request, &decided->outcome);
+	berth_outcome_drop_events(&decided->outcome);
 }
 
 static int64_t next_tick_ns(const struct berth_engine *engine)

@@ -29,7 +29,7 @@ struct berth_engine_options {
 };
 
 // A command with what it borrows. `done` runs on the engine's thread after the commit, before its effects, and frees
-// the request's payload; the engine frees nothing of it.
+// the request's payload; the engine frees nothing of it. The outcome has no events any more by then.
 struct berth_engine_request {
 	struct berth_command command;
 	char actor[2 * BERTH_RPC_NAME_MAX];
