@@ -202,7 +202,7 @@ static int check(struct peer *peer)
 	unsigned long long grants = 0, lost_grants = 0, completions = 0, lost_completions = 0;
 	for (uint32_t i = 0; i < peer->options.tasks; i++) {
 		grants += peer->tasks[i] != TASK_READY;
-		lost_grants += peer->tasks[i] == TASK_LEASED && now[i] == TASK_READY;
+		lost_grants += peer->tasks[i] == TASK_LEASED && now[i] != TASK_LEASED;
 		completions += peer->tasks[i] == TASK_REMOVED;
 		lost_completions += peer->tasks[i] == TASK_REMOVED && now[i] != TASK_REMOVED;
 	}

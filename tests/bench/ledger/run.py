@@ -34,6 +34,8 @@ WIDTHS = [1, 8, 64, 256]
 RATES = [0.25, 0.5, 0.75, 0.9]
 BATCH = 16
 LOAD_SECONDS = 120
+WHOLE_SECONDS = 690
+REST_SECONDS = 180  # of what comes after the closed loops
 
 
 def say(text):
@@ -116,7 +118,8 @@ class Bench:
 
 
 def closed_loops(bench, results, rounds, widths):
-    """Interleaved: every system once a round."""
+    """Interleaved: every system once a round. Gives how many rounds there was time for."""
+    began = time.monotonic()
     systems = [("berth", lambda w: bench.berth(w, 1)), ("redis", lambda w: bench.redis(w)),
                ("etcd", lambda w: bench.etcd(w)), ("postgres", lambda w: bench.postgresql(w)),
                ("berth-batched", lambda w: bench.berth(w, BATCH)),
@@ -130,6 +133,10 @@ def closed_loops(bench, results, rounds, widths):
                     number + 1, name, width, result["cycles_per_s"], result["server_us_per_durable_op"],
                     result["grant"]["p50_us"], result["grant"]["p99_us"], result["after_kill"]["lost_grants"],
                     result["after_kill"]["lost_completions"]))
+        taken = time.monotonic() - began
+        if taken / (number + 1) * (number + 2) + REST_SECONDS > WHOLE_SECONDS:
+            break
+    return number + 1
 
 
 def open_loops(bench, closed, results):
@@ -198,7 +205,7 @@ def main():
                    "closed": {}, "open": {}, "defaults": {}, "rows": {}}
         machine.show(results["machine"])
         if arguments.only != "rows":
-            closed_loops(bench, results["closed"], arguments.rounds, WIDTHS)
+            results["rounds"] = closed_loops(bench, results["closed"], arguments.rounds, WIDTHS)
         if not arguments.only:
             open_loops(bench, results["closed"], results["open"])
             defaults(bench, results["defaults"])
