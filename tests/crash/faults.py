@@ -136,6 +136,7 @@ def main():
     chosen = flags.process or ["coordinator"] + (["agent"] if flags.docker else [])
     tasks = [case for process in chosen for case in cases(process, points.recorded(flags, process + "-start"))]
     tasks = [case for case in tasks[::flags.every] if tuple(map(str, case)) not in done]
+    tasks.sort(key=lambda case: (case.call, case.kind) not in FATAL)  # what says most comes first
     limit, lock, bad = time.monotonic() + flags.seconds, threading.Lock(), []
     print("%d faults to do" % len(tasks), flush=True)
 
