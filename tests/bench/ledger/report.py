@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/BENCH.md's tables from the raw results: report.py RESULTS DOCS writes them anew between their marks."""
+"""docs/BENCH.md's tables from the raw results: report.py RESULTS DOCS writes them anew between their marks, and
+bench-latency.svg beside it."""
 import json
+import os
 import statistics
 import sys
+
+import plot
 
 BEGIN, END = "<!-- figures: begin, made by tests/bench/ledger/report.py -->", "<!-- figures: end -->"
 NAMES = {"berth": "Berth, one lease a message", "redis": "Redis, appendfsync always", "etcd": "etcd, Txn + Delete",
@@ -151,7 +155,8 @@ def make(results):
     parts = [of_machine(results), ["### Bounds"] + [""] + of_rows(results),
              ["### Closed loops, everything durable before it is answered", ""] + of_closed(results["closed"]),
              ["### Ratios", ""] + of_ratios(results["closed"]),
-             ["### Lease latency at a given rate, p50 / p99 in ms, from when it was due", ""] + of_open(results["open"]),
+             ["### Lease latency at a given rate, p50 / p99 in ms, from when it was due", ""] + of_open(results["open"]) +
+             ["", "![distribution of lease latencies](bench-latency.svg)"],
              ["### What a kill leaves", ""] + of_kills(results)]
     return "\n\n".join("\n".join(part) for part in parts)
 
@@ -163,6 +168,8 @@ def write(results, docs):
     tail = rest.split(END)[1]
     with open(docs, "w") as file:
         file.write(head + BEGIN + "\n" + make(results) + "\n" + END + tail)
+    plot.draw([("%s, %s/s" % (NAMES[name], kilo(runs["0.5"]["rate"])), runs["0.5"]["grant"]["cdf"])
+               for name, runs in results["open"].items()], os.path.join(os.path.dirname(docs), "bench-latency.svg"))
 
 
 if __name__ == "__main__":
