@@ -103,13 +103,22 @@ static struct berth_digest request_digest(const Berth__V1__SubmitJobRequest *sub
 	return berth_sha256(packed.data, packed.size);
 }
 
+// What the request holds, moved: a job of 100,000 tasks is not copied. What is left is empty.
+static Berth__V1__SubmitJobRequest *take_request(Berth__V1__SubmitJobRequest *message)
+{
+	Berth__V1__SubmitJobRequest *taken = berth_alloc(sizeof *taken);
+	*taken = *message;
+	berth__v1__submit_job_request__init(message);
+	return taken;
+}
+
 static void submit_job(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context)
 {
 	struct berth_daemon *daemon = context;
 	struct berth_error err;
 	struct submission *submission = berth_alloc(sizeof *submission);
 	submission->call = berth_rpc_call_ref(call);
-	submission->message = berth_proto_clone(message);
+	submission->message = take_request((Berth__V1__SubmitJobRequest *)message);
 	if (!bundles_are_there(daemon, submission->message, &err)) {
 		berth_rpc_finish(call, &err);
 		free_submission(submission);
