@@ -255,6 +255,7 @@ static void a_paid_job_waits_for_its_money_settles_and_is_shown_after_a_restart(
 	quay_finish(&agent, second->assignment, QUAY_HONEST);
 	berth_proto_free(second);
 	quay_leave(&agent);
+	quay_forget(&agent);
 	assert_int_equal(quay_state_of(f, job), BERTH__V1__JOB_STATE__JOB_COMPLETED);
 	for (int i = 0; i < 2; i++) {
 		assert_sums(f, 2 * 60 * 10, 0);

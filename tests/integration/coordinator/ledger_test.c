@@ -26,6 +26,7 @@ static char *one_scored_trial(struct fixture *f)
 	quay_finish(&agent, assigned->assignment, QUAY_HONEST);
 	berth_proto_free(assigned);
 	quay_leave(&agent);
+	quay_forget(&agent);
 	return job;
 }
 

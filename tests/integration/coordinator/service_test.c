@@ -258,6 +258,7 @@ static void an_agent_scores_a_job_and_a_restart_changes_nothing(void **state)
 	wait_until_forgotten(f, job);
 	quay_join(&agent, f); // its reports are applied already
 	quay_leave(&agent);
+	quay_forget(&agent);
 	assert_shown(f, job);
 }
 
@@ -276,6 +277,7 @@ static void assert_run_again(struct fixture *f, enum quay_honesty how)
 	berth_proto_free(first);
 	berth_proto_free(second);
 	quay_leave(&agent);
+	quay_forget(&agent);
 }
 
 static void a_result_that_says_more_than_was_signed_is_run_again(void **state)
@@ -318,6 +320,7 @@ static void a_cancel_reaches_the_agent_and_the_watcher(void **state)
 	assert_int_equal(watch.end, BERTH__V1__JOB_STATE__JOB_CANCELLED);
 	berth_proto_free(given);
 	quay_leave(&agent);
+	quay_forget(&agent);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, quay_setup, quay_teardown)
