@@ -62,12 +62,12 @@ def of_closed(closed):
 
 def of_ratios(closed):
     def best(name):
-        return statistics.median(run["cycles_per_s"] for run in closed[name]["64"])
+        return max(1, statistics.median(run["cycles_per_s"] for run in closed[name]["64"]))
     lines = []
     for ours, peers in (("berth", ("redis", "etcd", "postgres")), ("berth-batched", ("redis-pipelined",))):
         for peer in peers:
-            cpu = median(closed[peer]["64"], "server_us_per_durable_op") / median(
-                closed[ours]["64"], "server_us_per_durable_op")
+            cpu = median(closed[peer]["64"], "server_us_per_durable_op") / max(
+                0.1, median(closed[ours]["64"], "server_us_per_durable_op"))
             lines.append([NAMES[ours], NAMES[peer], "%.2f" % (best(ours) / best(peer)), "%.2f" % cpu])
     return table(["at W = 64", "against", "cycles/s, ours ÷ theirs", "server CPU an op, theirs ÷ ours"], lines)
 
