@@ -199,15 +199,17 @@ static int check(struct peer *peer)
 	fclose(file);
 	BERTH_AUTO_FREE uint8_t *now = berth_alloc(peer->options.tasks);
 	loop.kind->look(peer, now);
-	unsigned long long grants = 0, lost_grants = 0, completions = 0, lost_completions = 0;
+	unsigned long long grants = 0, lost_grants = 0, completions = 0, lost_completions = 0, lost_tasks = 0;
 	for (uint32_t i = 0; i < peer->options.tasks; i++) {
 		grants += peer->tasks[i] != TASK_READY;
 		lost_grants += peer->tasks[i] == TASK_LEASED && now[i] != TASK_LEASED;
 		completions += peer->tasks[i] == TASK_REMOVED;
 		lost_completions += peer->tasks[i] == TASK_REMOVED && now[i] != TASK_REMOVED;
+		lost_tasks += peer->tasks[i] == TASK_READY && now[i] == TASK_REMOVED;
 	}
-	printf("{\"grants\":%llu,\"lost_grants\":%llu,\"completions\":%llu,\"lost_completions\":%llu}\n", grants,
-		lost_grants, completions, lost_completions);
+	printf("{\"grants\":%llu,\"lost_grants\":%llu,\"completions\":%llu,\"lost_completions\":%llu,"
+	       "\"lost_tasks\":%llu}\n",
+		grants, lost_grants, completions, lost_completions, lost_tasks);
 	return 0;
 }
 

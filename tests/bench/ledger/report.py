@@ -90,15 +90,16 @@ def of_kills(results):
         kept = [run["after_kill"] for runs in results["closed"][name].values() for run in runs]
         lines.append([label, "%d" % len(kept), "%d" % sum(run["completions"] for run in kept),
                       "%d" % sum(run["lost_completions"] for run in kept), "%d" % sum(run["grants"] for run in kept),
-                      "%d" % sum(run["lost_grants"] for run in kept)])
+                      "%d" % sum(run["lost_grants"] for run in kept),
+                      "%d" % sum(run.get("lost_tasks", 0) for run in kept)])
     for name, run in results["defaults"].items():
         kept = run["after_kill"]
         lines.append([NAMES[name].split(",")[0] + ", without the sync (%s cycles/s at 64%s)" % (
             kilo(run["cycles_per_s"]), ", pipelines of 16" if "pipelined" in name else ""), "1",
             "%d" % kept["completions"], "%d" % kept["lost_completions"], "%d" % kept["grants"],
-            "%d" % kept["lost_grants"]])
+            "%d" % kept["lost_grants"], "%d" % kept.get("lost_tasks", 0)])
     return table(["killed in mid-load, started again", "kills", "acknowledged completions", "came back as ready",
-                  "acknowledged leases", "lost"], lines)
+                  "acknowledged leases", "lost", "waiting tasks lost"], lines)
 
 
 def verdict(value, floor, goal, more):
