@@ -100,33 +100,6 @@ static bool apply_agent_booted(struct berth_core *core, const event_t *event, st
 	return true;
 }
 
-void core_make_cells(struct job *job)
-{
-	job->cells = berth_alloc(job->cells_count * sizeof *job->cells);
-	job->agent_running = berth_alloc(job->agents_count * sizeof *job->agent_running);
-	job->ready = (struct queue){
-		.items = berth_alloc(job->cells_count * sizeof *job->ready.items), .size = job->cells_count};
-	for (uint32_t i = 0; i < job->cells_count; i++) {
-		job->cells[i].job = job;
-		job->cells[i].index = i;
-		job->cells[i].state = BERTH__V1__TRIAL_STATE__TRIAL_QUEUED;
-	}
-}
-
-void core_add_job(struct berth_core *core, struct job *job)
-{
-	job->key_size = strlen(job->submitter) + 1 + strlen(job->client_key);
-	job->key = berth_alloc(job->key_size + 1);
-	memcpy(job->key, job->submitter, strlen(job->submitter) + 1);
-	memcpy(job->key + strlen(job->submitter) + 1, job->client_key, strlen(job->client_key));
-	HASH_ADD(by_id, core->jobs_by_id, id, BERTH_ID_SIZE - 1, job);
-	HASH_ADD_KEYPTR(by_key, core->jobs_by_key, job->key, job->key_size, job);
-	DL_APPEND(core->jobs, job);
-	if (!job->ended_at_ns) {
-		DL_APPEND2(core->open_jobs, job, open_prev, open_next);
-	}
-}
-
 static bool apply_job_submitted(struct berth_core *core, const event_t *event, struct berth_error *err)
 {
 	const Berth__Store__V1__JobSubmitted *submitted = event->job_submitted;
