@@ -143,7 +143,10 @@ static void commit(struct agent_store *store, struct berth_store_batch *batch)
 {
 	struct berth_error err;
 	for (int second = 0; !berth_store_commit(store->store, batch, &err); second++) {
-		if (err.code != BERTH_ERROR_EXHAUSTED || second == FULL_DISK_WAIT_S) {
+		// Room is worth waiting for only while the batch is whole: after a write that failed every other is
+		// refused.
+		bool whole = berth_store_writable(store->store, NULL);
+		if (err.code != BERTH_ERROR_EXHAUSTED || !whole || second == FULL_DISK_WAIT_S) {
 			berth_log_error(
 				"the agent's store failed; the agent ends", "error=%s", berth_log_quote(err.message));
 			_exit(EXIT_FAILURE);

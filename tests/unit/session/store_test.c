@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an agent finds on its disk after a restart.
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "agent/session/store.h"
 #include "common/base/cancel.h"
@@ -324,6 +328,43 @@ static void reports_of_many_threads_have_no_gap_and_older_lives_come_first(void 
 	agent_store_close(store);
 }
 
+// --- a write that fails below the store ---
+
+#define PATIENCE_S 30 // less than a wait for room
+
+static atomic_bool disk_full;
+
+// In the place of libc's, for RocksDB too.
+ssize_t write(int fd, const void *data, size_t size);
+ssize_t write(int fd, const void *data, size_t size)
+{
+	if (fd > STDERR_FILENO && atomic_exchange(&disk_full, false)) {
+		errno = ENOSPC;
+		return -1;
+	}
+	return syscall(SYS_write, fd, data, size);
+}
+
+// RocksDB keeps what it was given: whether the batch is there is not known, however much room there is later.
+static void a_write_that_the_disk_refused_ends_the_agent_at_once(void **state)
+{
+	(void)state;
+	BERTH_AUTO_FREE char *folder = berth_test_folder();
+	pid_t child = fork();
+	if (child == 0) {
+		struct seen seen = {0};
+		alarm(PATIENCE_S);
+		struct agent_store *store = open_store(folder, &seen);
+		atomic_store(&disk_full, true);
+		hold(store, "lease");
+		_exit(EXIT_SUCCESS);
+	}
+	int status;
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), EXIT_FAILURE);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_held_lease_survives_with_its_newest_state_and_a_retired_one_is_forgotten),
 	cmocka_unit_test(a_running_trials_lease_is_not_loose_until_it_is_released),
@@ -332,5 +373,6 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_cleanup_that_fails_again_in_the_same_way_is_reported_once),
 	cmocka_unit_test(a_lease_is_timed_from_its_dispatch_to_the_proof_by_the_life_that_saw_both),
 	cmocka_unit_test(reports_of_many_threads_have_no_gap_and_older_lives_come_first),
+	cmocka_unit_test(a_write_that_the_disk_refused_ends_the_agent_at_once),
 };
 BERTH_TEST_MAIN(tests)
