@@ -8,6 +8,7 @@
 #undef _FILE_OFFSET_BITS
 #include "tests/crash/failpoint.h"
 
+#include <ctype.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -142,7 +143,7 @@ static const char *kind_of_file(const char *path)
 {
 	static const struct {
 		const char *part, *kind;
-	} parts[] = {{"/blobs/", "blob"}, {"/bundles/", "bundle"}, {"/spool/", "result"}, {"/work/", "work"},
+	} parts[] = {{"/blobs/", "blob"}, {"/bundles/", "bundle"}, {"/spool/", "result"}, {"/trials/", "work"},
 		{"MANIFEST-", "MANIFEST"}, {"/OPTIONS-", "OPTIONS"}, {"/CURRENT", "CURRENT"}, {"/IDENTITY", "IDENTITY"},
 		{".dbtmp", "CURRENT"}, {"ballast.berth", "ballast"}, {"LOCK", "lock"}, {"ledger.floor", "floor"}};
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
@@ -153,8 +154,9 @@ static const char *kind_of_file(const char *path)
 	if (ends_with(path, ".sst")) {
 		return "SST";
 	}
-	if (ends_with(path, ".log")) {
-		return "WAL";
+	const char *name = strrchr(path, '/');
+	if (ends_with(path, ".log")) { // RocksDB's has a number for a name
+		return name && isdigit((unsigned char)name[1]) ? "WAL" : "work";
 	}
 	return strstr(path, "/LOG") ? "info-log" : "other";
 }
