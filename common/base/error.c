@@ -117,6 +117,16 @@ const char *berth_error_name(enum berth_error_code code)
 	return codes[code].name;
 }
 
+enum berth_error_code berth_error_from_name(const char *name)
+{
+	for (size_t i = 0; i < CODES_COUNT; i++) {
+		if (strcmp(codes[i].name, name) == 0) {
+			return (enum berth_error_code)i;
+		}
+	}
+	return BERTH_ERROR_INTERNAL;
+}
+
 enum berth_error_code berth_error_from_grpc(int status, const char *name)
 {
 	enum berth_error_code first = BERTH_ERROR_INTERNAL;

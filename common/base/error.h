@@ -59,3 +59,4 @@ const char *berth_error_text(enum berth_error_code code);
 // The code that a peer meant by a gRPC status number; `name` is the code's name as sent in ErrorInfo.reason, or NULL.
 enum berth_error_code berth_error_from_grpc(int status, const char *name);
 const char *berth_error_name(enum berth_error_code code);
+enum berth_error_code berth_error_from_name(const char *name); // INTERNAL for one that this release does not know

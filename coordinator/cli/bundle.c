@@ -54,8 +54,14 @@ static bool pack(const struct cli_link *link, int fd, const char *folder, int64_
 	return packed;
 }
 
-bool cli_bundle_put(
-	struct cli_link *link, const char *path, int64_t size_max, Berth__V1__Task *task, struct berth_error *err)
+static bool put_if_missing(struct cli_link *link, int fd, const Berth__V1__BlobRef *blob, struct berth_error *err)
+{
+	bool missing = false;
+	return cli_blob_is_missing(link, blob, &missing, err) && (!missing || cli_blob_put(link, blob, fd, err));
+}
+
+static bool make_bundle(struct cli_link *link, const char *path, int64_t size_max, bool put, Berth__V1__Task *task,
+	struct berth_error *err)
 {
 	BERTH_AUTO_CLOSE int fd = spool_open(err);
 	if (fd < 0) {
@@ -63,11 +69,19 @@ bool cli_bundle_put(
 	}
 	task->bundle = berth_alloc(sizeof *task->bundle);
 	berth__v1__blob_ref__init(task->bundle);
-	bool missing = false;
-	if (!pack(link, fd, path, size_max, task->bundle, err) ||
-		!cli_blob_is_missing(link, task->bundle, &missing, err) ||
-		(missing && !cli_blob_put(link, task->bundle, fd, err))) {
-		return berth_error_wrap(err, "task %s", path);
-	}
-	return true;
+	return (pack(link, fd, path, size_max, task->bundle, err) &&
+		       (!put || put_if_missing(link, fd, task->bundle, err))) ||
+	       berth_error_wrap(err, "task %s", path);
+}
+
+bool cli_bundle_put(
+	struct cli_link *link, const char *path, int64_t size_max, Berth__V1__Task *task, struct berth_error *err)
+{
+	return make_bundle(link, path, size_max, true, task, err);
+}
+
+bool cli_bundle_name(
+	struct cli_link *link, const char *path, int64_t size_max, Berth__V1__Task *task, struct berth_error *err)
+{
+	return make_bundle(link, path, size_max, false, task, err);
 }

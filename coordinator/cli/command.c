@@ -14,6 +14,12 @@ const struct cli_command CLI_COMMANDS[] = {
 		"second leaves it to itself. Exit code 6 says that cells stayed unscored.",
 		cli_run},
 	{"job", "submit", "", 0, 0, JOB_FLAGS, "submit a job and print its id", NULL, cli_job_submit},
+	{"job", "plan", "", 0, 0, JOB_FLAGS, "show what a job would take on and cost at most, and begin nothing",
+		"Takes the flags of `berth job submit`. WORST_USD is the quote: every trial run as often as the fleet "
+		"and\n"
+		"the retry policy allow, each at its ceiling; the job can't spend more. TO_BUILD counts environments\n"
+		"that no host is known to have.",
+		cli_job_plan},
 	{"job", "list", "", 0, 0, CLI_LINK | CLI_LIST | CLI_TABLE, "list jobs, newest first", NULL, cli_job_list},
 	{"job", "show", "JOB", 1, 1, CLI_LINK | CLI_TABLE, "show one job and its trials",
 		"JOB is an id, the first 6 digits or more of one, or a name that only one job has.", cli_job_show},

@@ -81,6 +81,7 @@ void cli_completion_bash(FILE *out);
 // One function a command.
 int cli_run(struct cli *cli, struct berth_error *err);
 int cli_job_submit(struct cli *cli, struct berth_error *err);
+int cli_job_plan(struct cli *cli, struct berth_error *err);
 int cli_job_list(struct cli *cli, struct berth_error *err);
 int cli_job_show(struct cli *cli, struct berth_error *err);
 int cli_job_watch(struct cli *cli, struct berth_error *err);

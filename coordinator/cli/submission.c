@@ -176,6 +176,20 @@ bool cli_submission_send(struct cli *cli, struct cli_link *link, struct cli_subm
 	return true;
 }
 
+Berth__V1__PlanJobResponse *cli_submission_plan(
+	struct cli_link *link, struct cli_submission *submission, struct berth_error *err)
+{
+	Berth__V1__SubmitJobRequest bare = *submission->request;
+	bare.secrets = NULL;
+	for (size_t i = 0; i < bare.spec->n_tasks; i++) {
+		if (!cli_bundle_name(link, submission->job->tasks[i].path, submission->task_size_max,
+			    bare.spec->tasks[i], err)) {
+			return NULL;
+		}
+	}
+	return cli_call(link, &berth__v1__job_service__descriptor, "PlanJob", &bare, err);
+}
+
 void cli_submission_free(struct cli_submission *submission)
 {
 	if (submission->request) {

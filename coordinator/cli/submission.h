@@ -20,6 +20,9 @@ bool cli_submission_make(struct cli *cli, struct cli_submission *submission, str
 // Puts the bundles that the fleet lacks and submits. The caller frees *job_id.
 bool cli_submission_send(struct cli *cli, struct cli_link *link, struct cli_submission *submission, char **job_id,
 	struct berth_error *err);
+// What it would take on; nothing is put, no value of a variable leaves this host. The caller frees the plan.
+Berth__V1__PlanJobResponse *cli_submission_plan(
+	struct cli_link *link, struct cli_submission *submission, struct berth_error *err);
 void cli_submission_free(struct cli_submission *submission); // for BERTH_AUTO
 
 // --- its parts ---
@@ -43,6 +46,9 @@ bool cli_secrets_add_task(const struct cli *cli, struct cli_submission *submissi
 // Overwrites the values before they are freed.
 void cli_secrets_wipe(Berth__V1__SecretSet *secrets);
 
-// bundle.c: packs the task at `path` and puts it where the fleet lacks it; fills task->bundle.
+// bundle.c: packs the task at `path` and puts it where the fleet lacks it; fills task->bundle. The second only packs
+// it.
 bool cli_bundle_put(
+	struct cli_link *link, const char *path, int64_t size_max, Berth__V1__Task *task, struct berth_error *err);
+bool cli_bundle_name(
 	struct cli_link *link, const char *path, int64_t size_max, Berth__V1__Task *task, struct berth_error *err);

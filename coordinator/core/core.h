@@ -215,6 +215,10 @@ Berth__V1__Incarnation berth_core_incarnation(const struct berth_core *core); //
 // By id, a prefix of at least six digits that one job has, or a name that one job has.
 bool berth_core_find_job(
 	const struct berth_core *core, const char *text, char job_id[static BERTH_ID_SIZE], struct berth_error *err);
+// What the job would take on, and why it would be refused, if it would; `missing` is left to the caller. disk_message:
+// why the disk takes no new job, NULL: it does.
+void berth_core_plan(const struct berth_core *core, const Berth__V1__SubmitJobRequest *submit, const char *user,
+	const char *disk_message, struct berth_core_now now, Berth__V1__PlanJobResponse *plan);
 Berth__V1__Job *berth_core_job(const struct berth_core *core, const char *job_id); // NULL: unknown
 // Sequence of the JobSubmitted event: where the whole spec is.
 uint64_t berth_core_job_sequence(const struct berth_core *core, const char *job_id);

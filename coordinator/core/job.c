@@ -49,35 +49,37 @@ static const Berth__V1__Task *unplaceable_task(const struct berth_core *core, co
 	return NULL;
 }
 
-static bool is_submit_refused(const struct decision *decision)
+bool check_submit(const struct berth_core *core, const Berth__V1__SubmitJobRequest *submit, const char *disk_message,
+	struct berth_error *err)
 {
-	const struct berth_command *command = decision->command;
-	const Berth__V1__SubmitJobRequest *submit = command->submit;
 	const Berth__V1__JobSpec *spec = submit->spec;
 	size_t key_size = strlen(submit->client_key);
 	const Berth__V1__Task *task = NULL;
 	if (key_size == 0 || key_size > CLIENT_KEY_SIZE_MAX) {
-		refuse(decision, BERTH_ERROR_INVALID, "client_key must have 1 to %d bytes", CLIENT_KEY_SIZE_MAX);
-	} else if (!spec || !spec->n_tasks || !spec->n_agents || !spec->attempts) {
-		refuse(decision, BERTH_ERROR_INVALID, "a job needs at least one agent, one task and one attempt");
-	} else if (spec->attempts > ATTEMPTS_MAX ||
-		   (uint64_t)spec->attempts * spec->n_agents * spec->n_tasks > BERTH_JOB_CELLS_MAX) {
-		refuse(decision, BERTH_ERROR_INVALID, "a job has at most %d trials (and %d attempts): split it",
+		return berth_fail(err, BERTH_ERROR_INVALID, "client_key must have 1 to %d bytes", CLIENT_KEY_SIZE_MAX);
+	}
+	if (!spec || !spec->n_tasks || !spec->n_agents || !spec->attempts) {
+		return berth_fail(err, BERTH_ERROR_INVALID, "a job needs at least one agent, one task and one attempt");
+	}
+	if (spec->attempts > ATTEMPTS_MAX ||
+		(uint64_t)spec->attempts * spec->n_agents * spec->n_tasks > BERTH_JOB_CELLS_MAX) {
+		return berth_fail(err, BERTH_ERROR_INVALID, "a job has at most %d trials (and %d attempts): split it",
 			BERTH_JOB_CELLS_MAX, ATTEMPTS_MAX);
-	} else if (strcmp(spec->environment_type, "docker") != 0) {
-		refuse(decision, spec->budget[0] ? BERTH_ERROR_UNSUPPORTED : BERTH_ERROR_BUDGET,
+	}
+	if (strcmp(spec->environment_type, "docker") != 0) {
+		return berth_fail(err, spec->budget[0] ? BERTH_ERROR_UNSUPPORTED : BERTH_ERROR_BUDGET,
 			"environment type %s is paid for, and %s", spec->environment_type,
 			spec->budget[0] ? "no agent of this fleet offers it: use docker"
 					: "the job names no budget: give --budget and --phase");
-	} else if (command->disk_low) {
-		refuse(decision, BERTH_ERROR_EXHAUSTED, "no new job is taken: %s", command->disk_message);
-	} else if ((task = unplaceable_task(decision->core, spec))) {
-		refuse(decision, BERTH_ERROR_INVALID,
+	}
+	if (disk_message) {
+		return berth_fail(err, BERTH_ERROR_EXHAUSTED, "no new job is taken: %s", disk_message);
+	}
+	if ((task = unplaceable_task(core, spec))) {
+		return berth_fail(err, BERTH_ERROR_INVALID,
 			"task %s wants %u CPUs and %u MB, more than any agent of this fleet has: lower "
 			"[environment].cpus or memory_mb, or add a larger host",
 			task->name, task->cpus, task->memory_mb);
-	} else {
-		return false;
 	}
 	return true;
 }
@@ -99,8 +101,10 @@ void decide_submit(const struct decision *decision)
 		return;
 	}
 	int64_t quote_nano_usd = 0;
-	if (is_submit_refused(decision) || !may_be_paid(decision->core, submit->spec, command->actor, &quote_nano_usd,
-						   &decision->outcome->error)) {
+	if (!check_submit(decision->core, submit, command->disk_low ? command->disk_message : NULL,
+		    &decision->outcome->error) ||
+		!may_be_paid(
+			decision->core, submit->spec, command->actor, &quote_nano_usd, &decision->outcome->error)) {
 		return;
 	}
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_JOB_SUBMITTED);

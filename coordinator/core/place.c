@@ -37,7 +37,7 @@ static bool could_hold(const struct agent *agent, const struct cell *cell)
 	       cell_memory_mb(cell) <= agent->capacity.memory_mb;
 }
 
-static bool has_image(const struct agent *agent, const char *environment_id)
+bool has_image(const struct agent *agent, const char *environment_id)
 {
 	for (size_t i = 0; i < BERTH_IMAGES_KEPT; i++) {
 		if (strcmp(agent->images[i], environment_id) == 0) {

@@ -126,13 +126,18 @@ bool price_job(const struct berth_core *core, const Berth__V1__JobSpec *spec, in
 	return true;
 }
 
-// Each cell's price in every generation that it can have: a cell is run again while the fleet lost fewer than
-// max_generations runs of it, and max_retries times by Harbor's policy; the last run is one of the first kind or the
-// one that counts.
+// A cell is run again while the fleet lost fewer than max_generations runs of it, and max_retries times by Harbor's
+// policy; the last run is one of the first kind or the one that counts.
+int64_t most_runs(const struct berth_core *core, const Berth__V1__JobSpec *spec)
+{
+	return (int64_t)core->config.max_generations + (spec->retry ? spec->retry->max_retries : 0);
+}
+
+// Each cell's price in every generation that it can have.
 static bool quote(const struct berth_core *core, const Berth__V1__JobSpec *spec, const int64_t *prices,
 	int64_t *nano_usd, struct berth_error *err)
 {
-	int64_t runs = (int64_t)core->config.max_generations + (spec->retry ? spec->retry->max_retries : 0), once = 0;
+	int64_t runs = most_runs(core, spec), once = 0;
 	for (size_t i = 0; i < spec->n_tasks * spec->n_agents; i++) {
 		if (!berth_money_add(once, prices[i], &once, err)) {
 			return false;
@@ -208,6 +213,21 @@ bool may_be_paid_later(const struct berth_core *core, const struct cell *cell)
 		}
 	}
 	return true;
+}
+
+int64_t room_for(const struct berth_core *core, const Berth__V1__JobSpec *spec, const char *user)
+{
+	struct limit limits[LIMITS];
+	limits_of(spec, "", user, limits);
+	int64_t room = INT64_MAX;
+	for (size_t i = 0; i < LIMITS; i++) {
+		Berth__V1__BudgetTotals totals;
+		if (totals_of(core, spec, &limits[i], &totals) && totals.limit_nano_usd >= 0 &&
+			totals.remaining_nano_usd < room) {
+			room = totals.remaining_nano_usd;
+		}
+	}
+	return room;
 }
 
 static bool may_be_free(const struct berth_core *core, const Berth__V1__JobSpec *spec, struct berth_error *err)

@@ -341,6 +341,9 @@ bool price_job(
 // Whether a job may be taken on the budget that it names, or without one; and its quote.
 bool may_be_paid(const struct berth_core *core, const Berth__V1__JobSpec *spec, const char *user,
 	int64_t *quote_nano_usd, struct berth_error *err);
+int64_t most_runs(const struct berth_core *core, const Berth__V1__JobSpec *spec); // of one of its cells
+// What the budget's limits leave for it; INT64_MAX without any.
+int64_t room_for(const struct berth_core *core, const Berth__V1__JobSpec *spec, const char *user);
 int64_t cell_price(const struct cell *cell);
 bool cell_is_blocked(const struct cell *cell);                                  // it waits for money
 bool may_be_paid_later(const struct berth_core *core, const struct cell *cell); // once what is open now has ended
@@ -382,10 +385,15 @@ bool apply_agent_forgotten(struct berth_core *core, const Berth__Store__V1__Even
 bool corrupt_event(const Berth__Store__V1__Event *event, struct berth_error *err, const char *what); // false
 void core_add_restore(struct berth_core *core, const struct berth_core_restore *restore);
 
+// job.c: whether a job may be taken at all, money apart. disk_message: why the disk takes none; NULL: it does.
+bool check_submit(const struct berth_core *core, const Berth__V1__SubmitJobRequest *submit, const char *disk_message,
+	struct berth_error *err);
+
 // shared by them
 bool is_listed_trial(Berth__V1__TrialKey *const *running, size_t count, const struct cell *cell);
 int64_t fenced_at_ns(const struct berth_core *core, const struct agent *agent);
 bool agent_is_open(const struct berth_core *core, const struct agent *agent, struct berth_core_now now);
+bool has_image(const struct agent *agent, const char *environment_id);
 int64_t retry_delay_ns(const Berth__V1__RetryPolicy *policy, uint32_t attempt);
 void resume_waits(const struct decision *decision); // of what waited before a restart: from now on, or for its delay
 bool wants_retry(const struct cell *cell, const Berth__V1__TrialResult *result);

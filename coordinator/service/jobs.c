@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/clock.h"
 #include "common/base/mem.h"
 #include "common/codec/proto.h"
 #include "coordinator/audit/recover.h"
@@ -146,6 +147,55 @@ static void submit_job(struct berth_rpc_call *call, const ProtobufCMessage *mess
 		berth_rpc_finish(call, &err);
 		free_submission(submission);
 	}
+}
+
+// --- PlanJob ---
+
+struct planning {
+	const Berth__V1__SubmitJobRequest *submit;
+	char actor[2 * BERTH_RPC_NAME_MAX];
+	const char *disk_message;
+	Berth__V1__PlanJobResponse *plan;
+};
+
+static void ask_plan(const struct berth_core *core, void *context)
+{
+	struct planning *planning = context;
+	const struct berth_core_now now = {.boot_ns = berth_boot_ns(), .wall_ns = berth_wall_ns()};
+	berth_core_plan(core, planning->submit, planning->actor, planning->disk_message, now, planning->plan);
+}
+
+static void add_missing(
+	struct berth_daemon *daemon, const Berth__V1__SubmitJobRequest *submit, Berth__V1__PlanJobResponse *plan)
+{
+	for (size_t i = 0; submit->spec && i < submit->spec->n_tasks; i++) {
+		const Berth__V1__BlobRef *bundle = submit->spec->tasks[i]->bundle;
+		struct berth_digest digest;
+		if (bundle && bundle->sha256.len == BERTH_DIGEST_SIZE) {
+			memcpy(digest.bytes, bundle->sha256.data, BERTH_DIGEST_SIZE);
+			if (!berth_blobs_has(daemon->blobs, &digest, bundle->size)) {
+				berth_proto_append(&plan->n_missing, &plan->missing, berth_proto_clone(bundle));
+			}
+		}
+	}
+}
+
+static void plan_job(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context)
+{
+	struct berth_daemon *daemon = context;
+	struct berth_error err, disk;
+	Berth__V1__PlanJobResponse *plan = berth_alloc(sizeof *plan);
+	berth__v1__plan_job_response__init(plan);
+	struct planning planning = {.submit = (const Berth__V1__SubmitJobRequest *)message,
+		.disk_message = berth_ledger_disk_ok(daemon->ledger, &disk) ? NULL : disk.message,
+		.plan = plan};
+	berth_actor(call, planning.actor);
+	bool ok = berth_engine_ask(daemon->engine, berth_rpc_call_principal(call), ask_plan, &planning, &err);
+	if (ok) {
+		add_missing(daemon, planning.submit, plan);
+	}
+	berth_reply(call, ok ? plan : NULL, &err);
+	berth_proto_free(plan);
 }
 
 // --- CancelJob ---
@@ -379,6 +429,7 @@ static void list_trials(struct berth_rpc_call *call, const ProtobufCMessage *mes
 
 const struct berth_rpc_handler berth_job_handlers[] = {
 	{.method = "SubmitJob", .roles = ANYONE_KNOWN, .message = submit_job},
+	{.method = "PlanJob", .roles = ANYONE_KNOWN, .message = plan_job},
 	{.method = "CancelJob", .roles = ANYONE_KNOWN, .message = cancel_job},
 	{.method = "ListJobs", .roles = ANYONE_KNOWN, .message = list_jobs},
 	{.method = "GetJob", .roles = ANYONE_KNOWN, .message = get_job},

@@ -42,6 +42,7 @@ static void a_grpc_status_and_reason_give_back_the_same_code(void **state)
 	(void)state;
 	for (int code = BERTH_ERROR_OK; code <= BERTH_ERROR_UNAUTHENTICATED; code++) {
 		assert_int_equal(berth_error_from_grpc(berth_error_grpc_status(code), berth_error_name(code)), code);
+		assert_int_equal(berth_error_from_name(berth_error_name(code)), code);
 	}
 }
 
