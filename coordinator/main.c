@@ -19,18 +19,23 @@
 #include "coordinator/init.h"
 #include "coordinator/service/server.h"
 
-#define VERSION        "0.1.0"
-#define CREDENTIAL_MAX (64 * 1024)
-#define GRACE_MS       5000
-#define EXIT_FENCED    9
-#define DISK_FREE_MB   1024
-#define FILES_MAX      65536
+#define VERSION            "0.1.0"
+#define CREDENTIAL_MAX     (64 * 1024)
+#define GRACE_MS           5000
+#define EXIT_FENCED        9
+#define DISK_FREE_MB       1024
+#define FILES_MAX          65536
+#define CREATES_MAX        10000
+#define CREATE_SECONDS_MAX 86400
+#define CREATE_PLACES_MAX  1000000
+#define CREATE_PERMIT_MS   30000
 
 struct flags {
 	const char *data, *credentials, *listen, *blobs_listen, *ready_file;
 	const char *fleet, *out, *hosts;
 	long hold_ms, heartbeat_ms, aging_ms, checkpoint_ms, max_generations, disk_free_min_mb;
 	bool meter_local;
+	struct berth_governor_policy create_policy;
 };
 
 static const char usage[] =
@@ -49,6 +54,10 @@ static const char usage[] =
 	"  --checkpoint-ms N        how often changed state is written beside the log, so that a start need not read\n"
 	"                           it from its beginning (default 30000; sooner after 20000 events)\n"
 	"  --disk-free-min-mb N     free space on the data disk below which nothing new is taken (default 1024)\n"
+	"  --create-rate N/SECONDS  begin at most N environments in so many seconds, evenly spaced, in the whole "
+	"fleet\n"
+	"                           (default: as they come)\n"
+	"  --create-places N        environments that may live at once (default: as many as agents hold)\n"
 	"  --meter-local            local work needs a budget too\n"
 	"  --ready-file FILE        written once it serves: listen=PORT and blobs=PORT, a line each\n"
 	"  --log-level LEVEL        debug, info, warn, error\n";
@@ -79,6 +88,8 @@ enum {
 	FLAG_CHECKPOINT,
 	FLAG_GENERATIONS,
 	FLAG_DISK,
+	FLAG_CREATE_RATE,
+	FLAG_CREATE_PLACES,
 	FLAG_METER,
 	FLAG_LEVEL,
 	FLAG_VERSION,
@@ -100,6 +111,8 @@ static const struct option options[] = {
 	{"checkpoint-ms", required_argument, NULL, FLAG_CHECKPOINT},
 	{"max-generations", required_argument, NULL, FLAG_GENERATIONS},
 	{"disk-free-min-mb", required_argument, NULL, FLAG_DISK},
+	{"create-rate", required_argument, NULL, FLAG_CREATE_RATE},
+	{"create-places", required_argument, NULL, FLAG_CREATE_PLACES},
 	{"meter-local", no_argument, NULL, FLAG_METER},
 	{"log-level", required_argument, NULL, FLAG_LEVEL},
 	{"version", no_argument, NULL, FLAG_VERSION},
@@ -125,6 +138,36 @@ static bool set_number(struct flags *flags, int flag, const char *value, struct 
 	}
 }
 
+static bool set_create_rate(struct flags *flags, const char *value, struct berth_error *err)
+{
+	char *end;
+	long creates = strtol(value, &end, 10), seconds = *end == '/' ? strtol(end + 1, &end, 10) : 0;
+	if (*end || creates < 1 || creates > CREATES_MAX || seconds < 1 || seconds > CREATE_SECONDS_MAX) {
+		return berth_fail(err, BERTH_ERROR_INVALID,
+			"--create-rate must be N/SECONDS, 1 to %d in 1 to %d seconds, as 4/1, not %s", CREATES_MAX,
+			CREATE_SECONDS_MAX, value);
+	}
+	flags->create_policy.dispatches = (uint32_t)creates;
+	flags->create_policy.period_ms = seconds * 1000;
+	flags->create_policy.permit_ms = CREATE_PERMIT_MS;
+	return true;
+}
+
+static bool set_create_places(struct flags *flags, const char *value, struct berth_error *err)
+{
+	long places;
+	if (!number("create-places", value, 1, CREATE_PLACES_MAX, &places, err)) {
+		return false;
+	}
+	flags->create_policy.places = (uint32_t)places;
+	if (!flags->create_policy.dispatches) { // --create-rate may still say less
+		flags->create_policy.dispatches = CREATES_MAX;
+		flags->create_policy.period_ms = 1000;
+		flags->create_policy.permit_ms = CREATE_PERMIT_MS;
+	}
+	return true;
+}
+
 static bool set_flag(struct flags *flags, int flag, const char *value, struct berth_error *err)
 {
 	enum berth_log_level level;
@@ -135,6 +178,10 @@ static bool set_flag(struct flags *flags, int flag, const char *value, struct be
 		return true;
 	}
 	switch (flag) {
+	case FLAG_CREATE_RATE:
+		return set_create_rate(flags, value, err);
+	case FLAG_CREATE_PLACES:
+		return set_create_places(flags, value, err);
 	case FLAG_METER:
 		flags->meter_local = true;
 		return true;
@@ -233,6 +280,7 @@ static int serve(const struct flags *flags, struct berth_error *err)
 		.checkpoint_ms = flags->checkpoint_ms,
 		.max_generations = (uint32_t)flags->max_generations,
 		.meter_local = flags->meter_local,
+		.create_policy = flags->create_policy,
 		.disk_free_min_bytes = flags->disk_free_min_mb * 1024 * 1024,
 		.version = VERSION,
 		.fenced = on_fenced};

@@ -20,6 +20,7 @@
 #include "common/base/clock.h"
 #include "common/base/digest.h"
 #include "common/base/error.h"
+#include "coordinator/governor/governor.h"
 
 #define BERTH_HOLD_MS_DEFAULT       (10 * 60 * 1000)
 #define BERTH_HOLD_MS_MIN           2000
@@ -40,6 +41,8 @@ struct berth_core_config {
 	uint32_t max_generations;
 	int64_t aging_ms; // a cell that waits longer than this keeps hosts free for itself
 	bool allow_unmetered_local;
+	struct berth_governor_policy
+		create_policy; // how fast environments are begun, in the whole fleet; all 0: as they come
 };
 
 struct berth_core_now {

@@ -128,6 +128,7 @@ static void decide_start(const struct decision *decision)
 		agent->beat_boot_ns = decision->now.boot_ns;
 	}
 	resume_waits(decision);
+	pace_begin(decision->core, decision->now);
 	decision->core->started = true;
 }
 

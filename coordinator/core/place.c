@@ -264,6 +264,9 @@ static void assign(
 	if (!reserve_run(decision, cell, plan, assigned, &refusal)) {
 		berth_proto_free(event);
 		refuse_run(decision, cell, &refusal);
+		for (size_t i = 0; i < plan->count; i++) {
+			pace_end(decision->core, ids[i], decision->now);
+		}
 		return;
 	}
 	remember_image(choice.agent, cell->job->spec->tasks[cell_task(cell)]->environment_id);
@@ -291,13 +294,18 @@ void decide_place(const struct decision *decision)
 			decision->core->place_wanted = true; // the ids are used up; another PLACE goes on
 			return;
 		}
-		assign(decision, choice, &plan, decision->command->ids + used);
+		char ids[RUN_LEASES_MAX][BERTH_ID_SIZE];
+		if (!pace_take(decision, plan.count, decision->command->ids + used, ids)) {
+			decision->core->place_wanted = true;
+			return;
+		}
+		assign(decision, choice, &plan, ids);
 		used += plan.count;
 	}
 }
 
 bool berth_core_wants_place(const struct berth_core *core, struct berth_core_now now)
 {
-	return core->started && core->place_wanted && !core->stopped && !core->resending &&
+	return core->started && core->place_wanted && !core->stopped && !core->resending && !pace_waits(core, now) &&
 	       choose(core, now).cell != NULL;
 }

@@ -34,6 +34,7 @@ void move_lease(const struct decision *decision, const struct lease *lease, cons
 	emit(decision, event);
 	if (move->state == BERTH__V1__LEASE_STATE__LEASE_RETIRED) {
 		end_reservation(decision, lease, move, from);
+		pace_end(decision->core, move->lease_id, decision->now);
 	}
 	if (lease->job->state == BERTH__V1__JOB_STATE__JOB_CANCELLING) {
 		end_job_if_over(decision, lease->job);

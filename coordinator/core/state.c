@@ -99,6 +99,7 @@ void berth_core_free(struct berth_core *core)
 	rows_free(core);
 	berth_budgets_free(core->budgets);
 	free(core->restores);
+	pace_free(core);
 	free(core);
 }
 

@@ -220,8 +220,13 @@ struct berth_core {
 	// volatile
 	bool started; // this process's incarnation is decided: until then nobody could have been heard
 	bool place_wanted;
-	int64_t tick_due_ns; // boot clock: nothing that time alone brings happens before
-	bool stopped;        // a higher incarnation exists
+	struct berth_governor *governor;                   // NULL: creates are not paced, or nothing has started yet
+	char permits[BERTH_RUN_LEASES_MAX][BERTH_ID_SIZE]; // granted and not used
+	size_t permits_count;
+	bool permit_asked;     // one more waits in the governor's line
+	int64_t permit_due_ns; // nothing is placed before (boot clock)
+	int64_t tick_due_ns;   // boot clock: nothing that time alone brings happens before
+	bool stopped;          // a higher incarnation exists
 };
 
 // lookup
@@ -364,6 +369,15 @@ bool may_be_appealed(const Berth__V1__Reservation *row);
 bool appeal_forfeit(const struct decision *decision, const Berth__V1__LeaseMove *move);
 void unblock_jobs(struct berth_core *core, const char *budget); // money of it may have come back
 void forget_blocked(struct berth_core *core, struct job *job);
+
+// pace.c
+void pace_begin(struct berth_core *core, struct berth_core_now now);
+void pace_free(struct berth_core *core);
+// Ids for the leases of a run, whose creates may be sent: the fresh ones, or those of permits. False: they wait, and
+// pace_waits until the next is due.
+bool pace_take(const struct decision *decision, size_t count, char (*fresh)[BERTH_ID_SIZE], char (*ids)[BERTH_ID_SIZE]);
+void pace_end(struct berth_core *core, const char *lease_id, struct berth_core_now now);
+bool pace_waits(const struct berth_core *core, struct berth_core_now now);
 
 // restore.c
 void begin_restored(const struct decision *decision);

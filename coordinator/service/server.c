@@ -151,6 +151,7 @@ static bool start_engine(
 		.hold_ms = options->hold_ms,
 		.heartbeat_ms = options->heartbeat_ms,
 		.aging_ms = options->aging_ms,
+		.create_policy = options->create_policy,
 		.max_generations = options->max_generations,
 		.allow_unmetered_local = !options->meter_local};
 	daemon->core = berth_core_new(&config);

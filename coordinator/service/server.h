@@ -6,6 +6,7 @@
 
 #include "common/base/error.h"
 #include "common/rpc/rpc.h"
+#include "coordinator/governor/governor.h"
 
 #define BERTH_PORT_DEFAULT          7311
 #define BERTH_BLOBS_PORT_DEFAULT    7312
@@ -23,7 +24,8 @@ struct berth_coordinator_options {
 	int64_t hold_ms, heartbeat_ms, aging_ms;
 	int64_t checkpoint_ms; // see recorder.h
 	uint32_t max_generations;
-	bool meter_local; // a job without a budget is refused even for local work
+	struct berth_governor_policy create_policy; // all 0: environments are begun as they come
+	bool meter_local;                           // a job without a budget is refused even for local work
 	int64_t disk_free_min_bytes;
 	const char *version;
 	// When a newer incarnation is known. From the engine's thread: must not stop the coordinator itself.

@@ -55,12 +55,18 @@ void test_decide(struct test_fleet *fleet, struct berth_command command)
 
 struct test_fleet *test_fleet_new(int64_t hold_ms)
 {
+	return test_fleet_new_paced(hold_ms, (struct berth_governor_policy){0});
+}
+
+struct test_fleet *test_fleet_new_paced(int64_t hold_ms, struct berth_governor_policy creates)
+{
 	struct berth_core_config config = {.fleet = "quay",
 		.hold_ms = hold_ms,
 		.heartbeat_ms = 500,
 		.max_generations = 3,
 		.aging_ms = 600000,
-		.allow_unmetered_local = true};
+		.allow_unmetered_local = true,
+		.create_policy = creates};
 	struct test_fleet *fleet = berth_alloc(sizeof *fleet);
 	fleet->config = config;
 	fleet->seed = 4;

@@ -32,6 +32,7 @@ struct test_fleet {
 };
 
 struct test_fleet *test_fleet_new(int64_t hold_ms);
+struct test_fleet *test_fleet_new_paced(int64_t hold_ms, struct berth_governor_policy creates);
 void test_fleet_free(struct test_fleet *fleet);
 
 // Decides, replays the events on the replica, and fails the test when the two states differ. A checkpoint goes on with
