@@ -10,6 +10,7 @@ import line_test  # noqa: F401
 import job_test  # noqa: F401
 import secret_test  # noqa: F401
 import crash_test  # noqa: F401
+import restore_test  # noqa: F401
 import network_test  # noqa: F401
 import input_test  # noqa: F401
 
