@@ -280,6 +280,31 @@ static void block(const struct sim_fault *fault)
 	link->blocked[1] = link->blocked[1] || fault->kind != SIM_LINK_FROM;
 }
 
+static void begin_on_link(struct sim_fault *fault)
+{
+	const struct sim_agent *agent = target_of(fault);
+	switch (fault->kind) {
+	case SIM_LINK_DOWN:
+	case SIM_LINK_FROM:
+	case SIM_LINK_TO:
+		block(fault);
+		break;
+	case SIM_LINK_FLAP:
+		flap(fault);
+		break;
+	case SIM_LINK_TURN:
+		sim_net_link(agent->number)->blocked[1] = true;
+		sim_at(sim_now() + sim_world.heartbeat_ms * MS, block_from, fault);
+		sim_at(sim_now() + fault->amount, turn, fault);
+		break;
+	case SIM_LINK_BREAK:
+		sim_net_break(agent->number);
+		break;
+	default:
+		break;
+	}
+}
+
 static void begin_one(void *context)
 {
 	struct sim_fault *fault = context;
@@ -306,22 +331,6 @@ static void begin_one(void *context)
 		break;
 	case SIM_ALL_KILL:
 		kill_all();
-		break;
-	case SIM_LINK_DOWN:
-	case SIM_LINK_FROM:
-	case SIM_LINK_TO:
-		block(fault);
-		break;
-	case SIM_LINK_FLAP:
-		flap(fault);
-		break;
-	case SIM_LINK_TURN:
-		sim_net_link(agent->number)->blocked[1] = true;
-		sim_at(sim_now() + sim_world.heartbeat_ms * MS, block_from, fault);
-		sim_at(sim_now() + fault->amount, turn, fault);
-		break;
-	case SIM_LINK_BREAK:
-		sim_net_break(agent->number);
 		break;
 	case SIM_NET_SLOW:
 		sim_net_faults()->delay_ns_most = 3 * S;
@@ -355,6 +364,7 @@ static void begin_one(void *context)
 		sim_liar_begin();
 		break;
 	default:
+		begin_on_link(fault);
 		break;
 	}
 	sim_at(sim_now() + fault->for_ns, end_one, fault);

@@ -223,7 +223,8 @@ def main():
         results["took_s"] = time.monotonic() - began
         os.makedirs(os.path.dirname(arguments.results), exist_ok=True)
         with open(arguments.results, "w") as file:
-            json.dump(results, file, indent=1)
+            json.dump(results, file, separators=(",", ":"))
+            file.write("\n")
             file.write("\n")
         if not arguments.only:
             report.write(results, arguments.docs)
