@@ -29,6 +29,7 @@ enum {
 	FLAG_BUNDLES,
 	FLAG_LEVEL,
 	FLAG_CORES,
+	FLAG_CUT_TAIL,
 	FLAG_VERSION,
 	FLAG_HELP,
 };
@@ -47,6 +48,7 @@ static const struct option options[] = {
 	{"bundles-mb", required_argument, NULL, FLAG_BUNDLES},
 	{"log-level", required_argument, NULL, FLAG_LEVEL},
 	{"allow-core-dumps", no_argument, NULL, FLAG_CORES},
+	{"cut-tail", no_argument, NULL, FLAG_CUT_TAIL},
 	{"version", no_argument, NULL, FLAG_VERSION},
 	{"help", no_argument, NULL, FLAG_HELP},
 	{0},
@@ -73,6 +75,9 @@ const char *agent_flags_usage(void)
 	       "  --bundles-mb N          most space for unpacked task bundles (default 20480)\n"
 	       "  --log-level LEVEL       debug, info, warn, error (default info)\n"
 	       "  --allow-core-dumps      a core dump of the agent may hold secrets of running trials\n"
+	       "  --cut-tail              after a power cut: drop what was never synced at the store's end and can't "
+	       "be "
+	       "read\n"
 	       "  --version, --help\n";
 }
 
@@ -138,6 +143,9 @@ static bool set_flag(struct agent_flags *flags, int flag, const char *text, stru
 			       "--log-level must be debug, info, warn or error, not \"%s\"", text);
 	case FLAG_CORES:
 		flags->core_dumps = true;
+		return true;
+	case FLAG_CUT_TAIL:
+		flags->cut_tail = true;
 		return true;
 	case FLAG_VERSION:
 		flags->version = true;

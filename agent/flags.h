@@ -21,6 +21,7 @@ struct agent_flags {
 	int64_t disk_free_min_mb, bundles_mb;
 	enum berth_log_level level;
 	bool core_dumps;
+	bool cut_tail;
 	bool help, version;
 };
 // Fills defaults too. Every error names the flag and what it takes.

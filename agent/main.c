@@ -110,6 +110,7 @@ static bool run_with(const struct agent_flags *flags, const struct agent_credent
 				      .host = agent_host_functions(host),
 				      .drain_ms = flags->drain_s * MS_PER_S,
 				      .disk_free_min_bytes = flags->disk_free_min_mb * MB,
+				      .cut_tail = flags->cut_tail,
 				      .bundles_bytes_max = flags->bundles_mb * MB}};
 	bool done = blobs && run_session(&agent, err);
 	berth_rpc_channel_free(blobs);

@@ -34,7 +34,7 @@ struct flags {
 	const char *data, *credentials, *listen, *blobs_listen, *ready_file;
 	const char *fleet, *out, *hosts;
 	long hold_ms, heartbeat_ms, aging_ms, checkpoint_ms, max_generations, disk_free_min_mb;
-	bool meter_local;
+	bool meter_local, cut_tail;
 	struct berth_governor_policy create_policy;
 };
 
@@ -59,6 +59,8 @@ static const char usage[] =
 	"                           (default: as they come)\n"
 	"  --create-places N        environments that may live at once (default: as many as agents hold)\n"
 	"  --meter-local            local work needs a budget too\n"
+	"  --cut-tail               after a power cut: drop what was never synced at the ledger's end and can't be "
+        "read\n"
 	"  --ready-file FILE        written once it serves: listen=PORT and blobs=PORT, a line each\n"
 	"  --log-level LEVEL        debug, info, warn, error\n";
 
@@ -91,6 +93,7 @@ enum {
 	FLAG_CREATE_RATE,
 	FLAG_CREATE_PLACES,
 	FLAG_METER,
+	FLAG_CUT_TAIL,
 	FLAG_LEVEL,
 	FLAG_VERSION,
 	FLAG_HELP
@@ -114,6 +117,7 @@ static const struct option options[] = {
 	{"create-rate", required_argument, NULL, FLAG_CREATE_RATE},
 	{"create-places", required_argument, NULL, FLAG_CREATE_PLACES},
 	{"meter-local", no_argument, NULL, FLAG_METER},
+	{"cut-tail", no_argument, NULL, FLAG_CUT_TAIL},
 	{"log-level", required_argument, NULL, FLAG_LEVEL},
 	{"version", no_argument, NULL, FLAG_VERSION},
 	{"help", no_argument, NULL, FLAG_HELP},
@@ -184,6 +188,9 @@ static bool set_flag(struct flags *flags, int flag, const char *value, struct be
 		return set_create_places(flags, value, err);
 	case FLAG_METER:
 		flags->meter_local = true;
+		return true;
+	case FLAG_CUT_TAIL:
+		flags->cut_tail = true;
 		return true;
 	case FLAG_LEVEL:
 		if (!berth_log_level_parse(value, &level)) {
@@ -280,6 +287,7 @@ static int serve(const struct flags *flags, struct berth_error *err)
 		.checkpoint_ms = flags->checkpoint_ms,
 		.max_generations = (uint32_t)flags->max_generations,
 		.meter_local = flags->meter_local,
+		.cut_tail = flags->cut_tail,
 		.create_policy = flags->create_policy,
 		.disk_free_min_bytes = flags->disk_free_min_mb * 1024 * 1024,
 		.version = VERSION,

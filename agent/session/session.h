@@ -49,6 +49,7 @@ struct berth_session_options {
 	size_t ledger_key_size;
 	struct berth_session_host host;
 	int64_t drain_ms;            // how long an end waits for trials and for the coordinator
+	bool cut_tail;               // drop what a power cut left damaged at the end of the store
 	int64_t disk_free_min_bytes; // below it no new trial is taken; here and below 0: the default above
 	int64_t bundles_bytes_max;
 	int64_t probe_ms, sweep_ms;

@@ -55,13 +55,20 @@ static void free_store(struct agent_store *store)
 struct agent_store *agent_store_open(const struct agent_store_options *options, struct berth_error *err)
 {
 	static const char *const families[] = {"agent", NULL};
-	struct berth_store_options store_options = {
-		.families = families, .disk_free_min_bytes = DISK_FREE_MIN_BYTES, .ballast_bytes = BALLAST_BYTES};
+	struct berth_store_options store_options = {.families = families,
+		.disk_free_min_bytes = DISK_FREE_MIN_BYTES,
+		.ballast_bytes = BALLAST_BYTES,
+		.cut_tail = options->cut_tail};
 	struct agent_store *store = berth_alloc(sizeof *store);
 	store->options = *options;
 	pthread_mutex_init(&store->lock, NULL);
 	pthread_cond_init(&store->changed, NULL);
 	store->store = berth_store_open(options->folder, &store_options, err);
+	if (!store->store && err->code == BERTH_ERROR_CORRUPT && !options->cut_tail) {
+		berth_error_wrap(err,
+			"this agent's state is damaged; after a power cut, and only then, start once with "
+			"--cut-tail");
+	}
 	if (!store->store || !begin_life(store, err) || !agent_store_load_leases(store, err) ||
 		!berth_thread_start(&store->writer, "store", agent_store_writer, store, err)) {
 		free_store(store);

@@ -19,6 +19,7 @@ struct agent_write;
 
 struct agent_store_options {
 	const char *folder;
+	bool cut_tail; // as in common/store
 	// Told of each report when it is on the disk, in the order of their sequences, by the store's own thread.
 	void (*committed)(void *context, const Berth__V1__Report *report);
 	void *context;

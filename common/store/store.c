@@ -80,7 +80,7 @@ struct berth_store *berth_store_open(
 		berth_store_close(store);
 		return NULL;
 	}
-	store_tune(store);
+	store_tune(store, options->cut_tail);
 	if (!open_families(store, options->families, err)) {
 		berth_store_close(store);
 		return NULL;

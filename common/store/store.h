@@ -20,10 +20,15 @@ struct berth_store_options {
 	int64_t disk_free_min_bytes;   // below it open is refused with EXHAUSTED; 0: no watermark
 	int64_t commit_free_min_bytes; // below it commit is, too; 0: as disk_free_min_bytes
 	int64_t ballast_bytes;         // size of a file that holds space free for an orderly end; 0: none
+	// Drop everything from the first damage of the log on. Only for an open that was refused as CORRUPT after a
+	// power cut: a file system that gives no order to data and size may leave zeros or old bytes where a write that
+	// was never synced would be. The caller must know otherwise that nothing committed is missing.
+	bool cut_tail;
 };
 
 // Makes the folder when missing. CONFLICT when another process has it (an flock on FOLDER/LOCK.berth besides RocksDB's
-// own). EXHAUSTED below the watermark: the message says how much is free, how much is needed, and what to do.
+// own). CORRUPT when the log is damaged before its end; a tail that was cut short is dropped. EXHAUSTED below the
+// watermark: the message says how much is free, how much is needed, and what to do.
 struct berth_store *berth_store_open(
 	const char *folder, const struct berth_store_options *options, struct berth_error *err);
 // NULL is allowed. A store whose write has failed stays open and locked until the process ends.

@@ -30,7 +30,7 @@ struct berth_store {
 	struct berth_error poison; // of the write that failed first
 };
 
-void store_tune(struct berth_store *store);
+void store_tune(struct berth_store *store, bool cut_tail);
 void store_tune_free(struct berth_store *store);
 
 // Takes the flock of the folder, or CONFLICT.

@@ -35,11 +35,12 @@ static void tune_tables(struct berth_store *store)
 	rocksdb_block_based_options_destroy(tables);
 }
 
-static void tune_wal(rocksdb_options_t *options)
+static void tune_wal(rocksdb_options_t *options, bool cut_tail)
 {
 	// The tail that a crash tore off is cut; damage before it refuses to open. Point-in-time recovery would drop
 	// everything after the damage without a word. It rules out log recycling, whose stale bytes look like damage.
-	rocksdb_options_set_wal_recovery_mode(options, rocksdb_tolerate_corrupted_tail_records_recovery);
+	rocksdb_options_set_wal_recovery_mode(
+		options, cut_tail ? rocksdb_point_in_time_recovery : rocksdb_tolerate_corrupted_tail_records_recovery);
 	rocksdb_options_set_recycle_log_file_num(options, 0);
 	rocksdb_options_set_max_total_wal_size(options, WAL_TOTAL_BYTES);
 	// One writer thread: no hand-over between writers to be made fast.
@@ -72,14 +73,14 @@ static void tune_chatter(rocksdb_options_t *options)
 	rocksdb_options_set_manifest_preallocation_size(options, MANIFEST_PREALLOC_BYTES);
 }
 
-void store_tune(struct berth_store *store)
+void store_tune(struct berth_store *store, bool cut_tail)
 {
 	store->options = rocksdb_options_create();
 	rocksdb_options_set_create_if_missing(store->options, 1);
 	rocksdb_options_set_create_missing_column_families(store->options, 1);
 	rocksdb_options_set_paranoid_checks(store->options, 1);
 	tune_tables(store);
-	tune_wal(store->options);
+	tune_wal(store->options, cut_tail);
 	tune_memory(store->options);
 	tune_chatter(store->options);
 	store->synced_write = rocksdb_writeoptions_create();

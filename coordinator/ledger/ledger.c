@@ -38,6 +38,7 @@ static bool open_store(struct berth_ledger *ledger, const struct berth_ledger_op
 		.disk_free_min_bytes = options->disk_free_min_bytes,
 		.commit_free_min_bytes = options->disk_free_min_bytes / COMMIT_FREE_PART,
 		.ballast_bytes = options->ballast_bytes,
+		.cut_tail = options->cut_tail,
 	};
 	BERTH_AUTO_FREE char *folder = berth_path_join(ledger->data_folder, "ledger");
 	ledger->store = berth_store_open(folder, &store_options, err);

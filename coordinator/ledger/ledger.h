@@ -23,6 +23,9 @@ struct berth_ledger_options {
 	// The watermark: below it nothing is opened or granted, and what runs may still end.
 	int64_t disk_free_min_bytes;
 	int64_t ballast_bytes;
+	// Drop what a power cut left damaged at the log's end (common/store). What was committed is missed by the floor
+	// and by every agent that saw it.
+	bool cut_tail;
 };
 
 // Opens or makes DATA/ledger, and walks the log after the marker once: every sequence in its place, every stored

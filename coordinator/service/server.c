@@ -20,6 +20,7 @@
 
 #define TICK_MS       1000
 #define BALLAST_BYTES (64 * 1024 * 1024)
+#define CUT_TAIL_HINT "the ledger is damaged; after a power cut, and only then, start once with --cut-tail"
 
 static void on_effect(void *context, const struct berth_core *core, const struct berth_effect *effect)
 {
@@ -128,11 +129,16 @@ static bool start_incarnation(
 static bool open_stores(
 	struct berth_daemon *daemon, const struct berth_coordinator_options *options, struct berth_error *err)
 {
-	struct berth_ledger_options ledger = {
-		.disk_free_min_bytes = options->disk_free_min_bytes, .ballast_bytes = BALLAST_BYTES};
+	struct berth_ledger_options ledger = {.disk_free_min_bytes = options->disk_free_min_bytes,
+		.ballast_bytes = BALLAST_BYTES,
+		.cut_tail = options->cut_tail};
 	BERTH_AUTO_FREE char *blobs = berth_path_join(options->data_folder, "blobs");
 	daemon->ledger = berth_ledger_open(options->data_folder, &ledger, err);
-	if (!daemon->ledger || !berth_ledger_set_secret_key_file(daemon->ledger, options->secret_key_file, err)) {
+	if (!daemon->ledger) {
+		return options->cut_tail || err->code != BERTH_ERROR_CORRUPT ? false
+		                                                             : berth_error_wrap(err, CUT_TAIL_HINT);
+	}
+	if (!berth_ledger_set_secret_key_file(daemon->ledger, options->secret_key_file, err)) {
 		return false;
 	}
 	daemon->heads = berth_heads_new(daemon->fleet, options->ledger_key_file, err);

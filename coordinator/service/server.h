@@ -27,6 +27,7 @@ struct berth_coordinator_options {
 	struct berth_governor_policy create_policy; // all 0: environments are begun as they come
 	bool meter_local;                           // a job without a budget is refused even for local work
 	int64_t disk_free_min_bytes;
+	bool cut_tail; // drop what a power cut left damaged at the end of the ledger
 	const char *version;
 	// When a newer incarnation is known. From the engine's thread: must not stop the coordinator itself.
 	void (*fenced)(void *context);

@@ -119,6 +119,7 @@ static void enroll_all(struct sim_coordinator *coordinator, struct berth_daemon 
 
 void sim_coordinator_look(struct sim_coordinator *coordinator)
 {
+	coordinator->has_to_look = true; // it may be looking already, and wait for something else
 	sim_wake(&coordinator->process, coordinator->stop);
 }
 
@@ -159,7 +160,10 @@ static void run(struct sim_process *process)
 	if (daemon) {
 		settle_in(coordinator, daemon);
 		while (!berth_cancel_fired(coordinator->stop)) {
-			sim_wait(coordinator->stop, SIM_NEVER);
+			if (!coordinator->has_to_look) {
+				sim_wait(coordinator->stop, SIM_NEVER);
+			}
+			coordinator->has_to_look = false;
 			enroll_all(coordinator, daemon);
 		}
 		coordinator->serves = false;

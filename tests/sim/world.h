@@ -21,7 +21,8 @@ struct sim_coordinator {
 	const char *address;
 	struct berth_cancel *stop;
 	bool serves, is_twin;
-	bool power; // its next death takes the power
+	bool has_to_look; // somebody is to be enrolled
+	bool power;       // its next death takes the power
 	unsigned starts, failed_starts;
 	uint64_t life;
 };

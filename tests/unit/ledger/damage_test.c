@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an intruder or a bug can do to the stored log, done through the store itself: each is refused at open and named.
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -234,6 +235,27 @@ static void a_lost_tail_of_committed_events_is_refused_until_the_floor_is_remove
 	berth_ledger_close(ledger);
 }
 
+static void a_damaged_tail_is_cut_on_demand_and_the_floor_names_what_was_committed(void **state)
+{
+	struct fixture *fixture = *state;
+	berth_store_batch_free(fixture->batch);
+	berth_store_close(fixture->store);
+	struct berth_ledger *ledger = must_open_ledger(fixture->folder);
+	commit_events(ledger, 20, 1);
+	berth_ledger_close(ledger);
+	BERTH_AUTO_FREE char *wal = wal_of(fixture->folder);
+	struct stat info;
+	assert_int_equal(stat(wal, &info), 0);
+	BERTH_AUTO(berth_close_cleanup) int fd = open(wal, O_WRONLY | O_CLOEXEC);
+	assert_int_equal(pwrite(fd, "\0\0\0\0\0\0\0\0", 8, info.st_size - 60), 8); // in the last event's write
+	struct berth_ledger_options options = {0};
+	struct berth_error err;
+	assert_fails(berth_ledger_open(fixture->folder, &options, &err), err, BERTH_ERROR_CORRUPT, "cannot open");
+	options.cut_tail = true;
+	assert_fails(berth_ledger_open(fixture->folder, &options, &err), err, BERTH_ERROR_CORRUPT,
+		"event 620 is missing, it was committed");
+}
+
 static void a_floor_that_was_torn_is_passed_over(void **state)
 {
 	struct fixture *fixture = *state;
@@ -264,6 +286,7 @@ static const struct CMUnitTest tests[] = {
 	DAMAGED(a_changed_stored_subtree_is_named),
 	DAMAGED(a_removed_head_is_refused),
 	DAMAGED(a_lost_tail_of_committed_events_is_refused_until_the_floor_is_removed),
+	DAMAGED(a_damaged_tail_is_cut_on_demand_and_the_floor_names_what_was_committed),
 	DAMAGED(a_floor_that_was_torn_is_passed_over),
 };
 BERTH_TEST_MAIN(tests)
