@@ -35,7 +35,9 @@ static void add_hosts(const struct berth_core *core, const Berth__V1__JobSpec *s
 			plan->slots += agent->capacity.slots;
 		}
 	}
-	qsort(plan->hosts, plan->n_hosts, sizeof(*plan->hosts), compare_names);
+	if (plan->n_hosts) {
+		qsort(plan->hosts, plan->n_hosts, sizeof(*plan->hosts), compare_names);
+	}
 }
 
 struct environment {
