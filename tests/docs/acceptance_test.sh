@@ -39,5 +39,6 @@ while read -r test; do
 	grep -q ":$test\`" "$page" || complain "$test is named after a hazard and in no row"
 done < <(grep -rhoE '^static void [xhw][0-9]+_[a-z0-9_]+\(void \*\*state' "$root/tests" --include='*_test.c' | sed 's/.* //; s/(.*//')
 
-echo "$named tests named, $wrong wrong"
+echo "$named tests are named"
+echo "$named passed, $wrong failed, 0 skipped"
 [ "$wrong" = 0 ] && [ "$named" -ge 80 ]
