@@ -166,7 +166,8 @@ static void check_hello(struct sim_agent *agent, const Berth__V1__Hello *hello)
 static void check_heartbeat(struct sim_agent *agent, const Berth__V1__Heartbeat *heartbeat)
 {
 	bool is_free = heartbeat->accepting && heartbeat->n_running < agent->slots;
-	agent->free_ns = !is_free ? 0 : agent->free_ns ? agent->free_ns : sim_now();
+	bool goes_on = sim_now() - agent->beat_ns < BEATS_MISSED_MOST * sim_world.heartbeat_ms * INT64_C(1000000);
+	agent->free_ns = !is_free ? 0 : agent->free_ns && goes_on ? agent->free_ns : sim_now();
 	agent->beat_ns = sim_now();
 	const struct sim_disk *disk = sim_disk_of(agent->store_folder);
 	if (!sim_disk_find(disk, AGENT_FAMILY, "obeyed", strlen("obeyed"))) {

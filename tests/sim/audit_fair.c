@@ -7,12 +7,11 @@
 #include "tests/sim/audit_internal.h"
 #include "tests/sim/check.h"
 
-#define S                 INT64_C(1000000000)
-#define MS                INT64_C(1000000)
-#define WEIGHT_DEFAULT    10
-#define CLOCK_PER_CENT    5        // what the coordinator's clock may differ by from true time
-#define HELD_UP_NS        (60 * S) // without faults: of a trial beside a free host
-#define BEATS_MISSED_MOST 3
+#define S              INT64_C(1000000000)
+#define MS             INT64_C(1000000)
+#define WEIGHT_DEFAULT 10
+#define CLOCK_PER_CENT 5        // what the coordinator's clock may differ by from true time
+#define HELD_UP_NS     (60 * S) // without faults: of a trial beside a free host
 
 static bool is_sure(const struct audit_job *job)
 {

@@ -6,6 +6,8 @@
 
 #include "tests/sim/audit.h"
 
+#define BEATS_MISSED_MOST 3 // an agent that is silent for longer is given nothing new
+
 enum audit_cell_state { AUDIT_QUEUED, AUDIT_RUNNING, AUDIT_OVER };
 
 struct audit_cell {
