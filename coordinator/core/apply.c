@@ -163,7 +163,7 @@ static void release(struct berth_core *core, struct cell *cell)
 	cell->job->agent_running[cell_agent(cell)]--;
 	cell->agent = NULL;
 	cell->sent_session = 0;
-	cell->unlisted_beats = 0;
+	cell->unlisted_beat = 0;
 	cell->phase[0] = 0;
 	core->place_wanted = true;
 }

@@ -9,8 +9,6 @@
 
 #define PROTOCOL_VERSION 1
 #define FENCE_PERCENT    105
-// An assignment may cross a heartbeat on its way; one that is missing from this many in a row was lost.
-#define UNLISTED_BEATS_MAX 4
 
 void decide_enroll(const struct decision *decision)
 {
@@ -201,11 +199,16 @@ static void reconcile(const struct decision *decision, struct agent *agent)
 	DL_FOREACH_SAFE (agent->running, cell, next) {
 		if (is_listed_trial(beat->running, beat->n_running, cell)) {
 			cell->sent_session = agent->session;
-			cell->unlisted_beats = 0;
+			cell->unlisted_beat = 0;
 		} else if (cell->sent_session != agent->session) {
 			effect_cell(decision, BERTH_EFFECT_ASSIGN, cell);
 			cell->sent_session = agent->session;
-		} else if (++cell->unlisted_beats >= UNLISTED_BEATS_MAX) {
+			cell->unlisted_beat = 0;
+		} else if (!cell->unlisted_beat) {
+			// It may have crossed the assignment. The answer to it comes after the assignment, on the same
+			// stream: who has that answer has both.
+			cell->unlisted_beat = beat->sequence;
+		} else if (beat->acknowledged >= cell->unlisted_beat) {
 			unassign(decision, cell, BERTH__STORE__V1__UNASSIGN_REASON__INFRASTRUCTURE,
 				"its agent does not know it", NULL);
 		}

@@ -75,10 +75,10 @@ struct cell {
 	struct lease *leases;     // of the newest generation
 	struct cell *prev, *next; // in agent->running or job->delayed
 	// volatile
-	uint64_t sent_session;   // stream on which the assignment was sent
-	uint32_t unlisted_beats; // heartbeats in a row that did not list it
-	bool delayed;            // in job->delayed, not in job->ready
-	int64_t due_boot_ns;     // until then: a wall clock that steps back must not make it wait longer
+	uint64_t sent_session;  // stream on which the assignment was sent
+	uint64_t unlisted_beat; // first heartbeat in a row that did not list it; 0: none
+	bool delayed;           // in job->delayed, not in job->ready
+	int64_t due_boot_ns;    // until then: a wall clock that steps back must not make it wait longer
 	int64_t queued_boot_ns;
 	char phase[BERTH_PHASE_SIZE];
 };

@@ -79,7 +79,27 @@ static void after_a_step_back_and_a_restart_a_trial_waits_no_longer_than_the_lon
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+// Seen in the simulation: late heartbeats came in a burst, and a trial was given away that its agent then began.
+static void heartbeats_that_crossed_the_assignment_withdraw_nothing(void **state)
+{
+	(void)state;
+	struct test_fleet *fleet = test_fleet_new(10000);
+	test_enroll(fleet, "north");
+	uint64_t session = test_join(fleet, "north", BOOT_A, 1);
+	BERTH_AUTO_FREE char *job = (char *)test_submit(fleet, "crossing", 1, 1);
+	test_place(fleet);
+	for (fleet->unanswered = 1; fleet->unanswered < 10; fleet->unanswered++) {
+		test_beat(fleet, "north", session, NULL, 0);
+		assert_int_equal(test_state(fleet, job, 0), BERTH__V1__TRIAL_STATE__TRIAL_RUNNING);
+	}
+	fleet->unanswered = 0; // it has the answers that came after the assignment
+	test_beat(fleet, "north", session, NULL, 0);
+	assert_int_equal(test_state(fleet, job, 0), BERTH__V1__TRIAL_STATE__TRIAL_QUEUED);
+	test_fleet_free(fleet);
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(heartbeats_that_crossed_the_assignment_withdraw_nothing),
 	TEST(a_wall_clock_that_steps_back_makes_no_trial_wait_longer),
 	TEST(a_wall_clock_that_steps_forward_makes_no_trial_run_sooner),
 	TEST(after_a_step_back_and_a_restart_a_trial_waits_no_longer_than_the_longest_pause),

@@ -208,7 +208,7 @@ void test_beat(
 	beat.n_running = count;
 	beat.accepting = true;
 	beat.sequence = ++fleet->beats;
-	beat.acknowledged = fleet->beats - 1;
+	beat.acknowledged = fleet->beats - 1 - fleet->unanswered;
 	beat.outbox_first = fleet->outbox_first;
 	test_decide(fleet, (struct berth_command){.kind = BERTH_COMMAND_HEARTBEAT,
 				   .actor = "agent/x",

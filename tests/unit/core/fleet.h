@@ -14,6 +14,7 @@ struct test_fleet {
 	struct berth_outcome outcome; // of the newest command
 	uint64_t sessions, ids, beats;
 	uint64_t outbox_first; // of the next heartbeats
+	uint64_t unanswered;   // whose answers are still on their way, besides the newest
 	int64_t elapsed_ns;    // of the next lease moves
 	int64_t expiry_ns;     // of the provider, in the next lease moves
 	int64_t end_ns;        // expected, in the next lease moves
