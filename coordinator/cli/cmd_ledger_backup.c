@@ -176,8 +176,27 @@ static bool continues(const struct backup *backup, struct berth_error *err)
 			       backup->folder, (unsigned long long)backup->before.size);
 }
 
-static Berth__V1__LedgerHead *finish(
-	struct backup *backup, const char *id, const struct berth_core *core, struct berth_error *err)
+// The head of the copy, signed; the caller frees it.
+static Berth__V1__LedgerHead *signed_head(struct backup *backup, struct berth_error *err)
+{
+	Berth__V1__ProveConsistencyRequest request = BERTH__V1__PROVE_CONSISTENCY_REQUEST__INIT;
+	request.first = request.second = backup->audit.head.sequence;
+	BERTH_AUTO(berth_proto_cleanup)
+	Berth__V1__ProveConsistencyResponse *response =
+		cli_call(&backup->link, CLI_LEDGER, "ProveConsistency", &request, err);
+	if (!response || !response->first ||
+		!cli_head_check(response->first, backup->audit.fleet, backup->key.der, backup->key.size, err)) {
+		return NULL;
+	}
+	if (memcmp(response->first->root_hash.data, backup->audit.head.root.bytes, BERTH_DIGEST_SIZE) != 0) {
+		berth_fail(err, BERTH_ERROR_CORRUPT, "the copy is not the ledger whose head is signed");
+		return NULL;
+	}
+	return BERTH_STEAL(response->first);
+}
+
+// Agents may drop what the copy covers.
+static bool finish(struct backup *backup, const char *id, const struct berth_core *core, struct berth_error *err)
 {
 	Berth__V1__FinishBackupRequest *request = berth_alloc(sizeof *request);
 	berth__v1__finish_backup_request__init(request);
@@ -188,13 +207,9 @@ static Berth__V1__LedgerHead *finish(
 	berth_proto_set_bytes(&request->head->root_hash, backup->audit.head.root.bytes, BERTH_DIGEST_SIZE);
 	request->n_applied = berth_core_applied(core, &request->applied);
 	BERTH_AUTO(berth_proto_cleanup)
-	Berth__V1__FinishBackupResponse *response = cli_call(&backup->link, CLI_LEDGER, "FinishBackup", request, err);
+	void *response = cli_call(&backup->link, CLI_LEDGER, "FinishBackup", request, err);
 	berth_proto_free(request);
-	if (!response || !response->head ||
-		!cli_head_check(response->head, backup->audit.fleet, backup->key.der, backup->key.size, err)) {
-		return NULL;
-	}
-	return BERTH_STEAL(response->head);
+	return response != NULL;
 }
 
 // The copy takes the place of the one before it: from here on it is the backup.
@@ -241,10 +256,10 @@ static bool back_up(struct backup *backup, struct berth_error *err)
 		return berth_error_wrap(err, "the copy does not hold");
 	}
 	Berth__V1__LedgerHead *head = NULL;
-	// First in its place, then told: agents drop what it covers.
-	bool ok = continues(backup, err) && take_place(backup, err) &&
-	          (head = finish(backup, begun->backup_id, core, err)) &&
-	          cli_backup_head_write(backup->folder, backup->audit.fleet, head, err);
+	// Told last: agents drop what it covers, so it must be one that can be restored.
+	bool ok = continues(backup, err) && (head = signed_head(backup, err)) && take_place(backup, err) &&
+	          cli_backup_head_write(backup->folder, backup->audit.fleet, head, err) &&
+	          finish(backup, begun->backup_id, core, err);
 	berth_core_free(core);
 	berth_proto_free(head);
 	return ok;
