@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/codec/tar.h"
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +9,7 @@
 #include "common/base/file.h"
 #include "common/base/mem.h"
 #include "common/codec/tar_internal.h"
+#include "common/codec/tar_libarchive.h"
 
 #define BLOCK_SIZE (64 * 1024)
 
@@ -42,53 +41,57 @@ static bool check(struct writer *writer, int status, const char *name)
 		return false;
 	}
 	return berth_fail(writer->err, BERTH_ERROR_INVALID, "cannot store %s in a tar: %s", name,
-		archive_error_string(writer->archive));
+		libarchive.error_string(writer->archive));
 }
 
-static void writer_open(struct writer *writer, struct berth_sink sink, struct berth_error *err)
+static bool writer_open(struct writer *writer, struct berth_sink sink, struct berth_error *err)
 {
-	*writer = (struct writer){.archive = archive_write_new(), .sink = sink, .err = err};
+	if (!tar_libarchive_load(err)) {
+		return false;
+	}
+	*writer = (struct writer){.archive = libarchive.write_new(), .sink = sink, .err = err};
 	if (!writer->archive) {
 		abort();
 	}
-	archive_write_set_format_pax_restricted(writer->archive);
-	archive_write_set_bytes_per_block(writer->archive, BLOCK_SIZE);
-	archive_write_set_bytes_in_last_block(writer->archive, 512);
-	archive_write_open(writer->archive, writer, NULL, put_block, NULL);
+	libarchive.write_set_format_pax_restricted(writer->archive);
+	libarchive.write_set_bytes_per_block(writer->archive, BLOCK_SIZE);
+	libarchive.write_set_bytes_in_last_block(writer->archive, 512);
+	libarchive.write_open(writer->archive, writer, NULL, put_block, NULL);
+	return true;
 }
 
 static bool writer_finish(struct writer *writer, bool good)
 {
 	if (good) {
-		good = check(writer, archive_write_close(writer->archive), "the end");
+		good = check(writer, libarchive.write_close(writer->archive), "the end");
 	} else {
 		writer->sink_failed = true; // nothing more goes out: what follows a fault is no archive
 	}
-	archive_write_free(writer->archive);
+	libarchive.write_free(writer->archive);
 	return good;
 }
 
 static bool write_header(struct writer *writer, const char *name, mode_t mode, int64_t size, const char *link)
 {
-	struct archive_entry *entry = archive_entry_new();
-	archive_entry_copy_pathname(entry, name);
-	archive_entry_set_mode(entry, mode);
-	archive_entry_set_size(entry, S_ISREG(mode) ? size : 0);
-	archive_entry_set_mtime(entry, 0, 0);
-	archive_entry_set_uid(entry, 0);
-	archive_entry_set_gid(entry, 0);
+	struct archive_entry *entry = libarchive.entry_new();
+	libarchive.entry_copy_pathname(entry, name);
+	libarchive.entry_set_mode(entry, mode);
+	libarchive.entry_set_size(entry, S_ISREG(mode) ? size : 0);
+	libarchive.entry_set_mtime(entry, 0, 0);
+	libarchive.entry_set_uid(entry, 0);
+	libarchive.entry_set_gid(entry, 0);
 	if (link) {
-		archive_entry_copy_symlink(entry, link);
+		libarchive.entry_copy_symlink(entry, link);
 	}
-	bool good = check(writer, archive_write_header(writer->archive, entry), name);
-	archive_entry_free(entry);
+	bool good = check(writer, libarchive.write_header(writer->archive, entry), name);
+	libarchive.entry_free(entry);
 	return good;
 }
 
 static bool write_data(struct writer *writer, const char *name, const void *data, size_t size)
 {
 	return size == 0 ||
-	       check(writer, archive_write_data(writer->archive, data, size) < 0 ? ARCHIVE_FATAL : ARCHIVE_OK, name);
+	       check(writer, libarchive.write_data(writer->archive, data, size) < 0 ? ARCHIVE_FATAL : ARCHIVE_OK, name);
 }
 
 // The header promised `size` bytes: a file that has shrunk meanwhile cannot be stored.
@@ -195,7 +198,9 @@ bool berth_tar_write_folder(
 	}
 	BERTH_AUTO(berth_tar_locale_leave) struct berth_tar_locale locale = berth_tar_locale_enter();
 	struct writer writer;
-	writer_open(&writer, sink, err);
+	if (!writer_open(&writer, sink, err)) {
+		return false;
+	}
 	bool good = true;
 	for (size_t i = 0; good && i < tree.count; i++) {
 		good = write_entry(&writer, folder, prefix, &tree.entries[i]);
@@ -213,7 +218,9 @@ bool berth_tar_write_file(
 	}
 	BERTH_AUTO(berth_tar_locale_leave) struct berth_tar_locale locale = berth_tar_locale_enter();
 	struct writer writer;
-	writer_open(&writer, sink, err);
+	if (!writer_open(&writer, sink, err)) {
+		return false;
+	}
 	bool good = write_header(&writer, name, S_IFREG | (mode & 07777), size, NULL) &&
 	            write_content(&writer, path, fd, size);
 	return writer_finish(&writer, good);
@@ -224,7 +231,9 @@ bool berth_tar_write_bytes(
 {
 	BERTH_AUTO(berth_tar_locale_leave) struct berth_tar_locale locale = berth_tar_locale_enter();
 	struct writer writer;
-	writer_open(&writer, sink, err);
+	if (!writer_open(&writer, sink, err)) {
+		return false;
+	}
 	bool good = write_header(&writer, name, S_IFREG | (mode & 07777), (int64_t)size, NULL) &&
 	            write_data(&writer, name, data, size);
 	return writer_finish(&writer, good);

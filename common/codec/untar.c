@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Unpacks by descriptors: every part of a path is opened without following links, so that no entry, not even one that
 // plays together with an earlier link, can reach outside the folder.
-#include <archive.h>
-#include <archive_entry.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -14,6 +12,7 @@
 #include "common/base/file.h"
 #include "common/base/mem.h"
 #include "common/codec/tar_internal.h"
+#include "common/codec/tar_libarchive.h"
 
 #define READ_SIZE   (64 * 1024)
 #define TRAILER_MAX (1024 * 1024) // zeros after the end mark: writers pad to their own block size
@@ -38,7 +37,7 @@ static la_ssize_t get_block(struct archive *archive, void *context, const void *
 	ssize_t got = reader->source.get(reader->source.context, reader->data, sizeof reader->data, reader->err);
 	if (got < 0) {
 		reader->source_failed = true;
-		archive_set_error(archive, EIO, "the source failed");
+		libarchive.set_error(archive, EIO, "the source failed");
 		return -1;
 	}
 	*data = reader->data;
@@ -50,7 +49,7 @@ static bool fail_damaged(struct reader *reader)
 	if (reader->source_failed) {
 		return false;
 	}
-	const char *text = archive_error_string(reader->archive);
+	const char *text = libarchive.error_string(reader->archive);
 	return berth_fail(
 		reader->err, BERTH_ERROR_INVALID, "the tar stream is damaged: %s", text ? text : "no reason given");
 }
@@ -146,7 +145,7 @@ static bool copy_content(struct reader *reader, const char *path, int fd, int64_
 		const void *data;
 		size_t got;
 		la_int64_t offset;
-		int status = archive_read_data_block(reader->archive, &data, &got, &offset);
+		int status = libarchive.read_data_block(reader->archive, &data, &got, &offset);
 		if (status == ARCHIVE_EOF) {
 			break;
 		}
@@ -172,13 +171,13 @@ static mode_t owner_bits(const struct reader *reader, mode_t bits)
 
 static bool make_file(struct reader *reader, int at, const char *name, const char *path, struct archive_entry *entry)
 {
-	int64_t size = archive_entry_size(entry);
+	int64_t size = libarchive.entry_size(entry);
 	if (!count_content(reader, path, size)) {
 		return false;
 	}
 	make_way(at, name);
 	BERTH_AUTO_CLOSE int fd = openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	mode_t mode = (archive_entry_perm(entry) & 01777) | owner_bits(reader, S_IRUSR | S_IWUSR);
+	mode_t mode = (libarchive.entry_perm(entry) & 01777) | owner_bits(reader, S_IRUSR | S_IWUSR);
 	if (fd < 0 || fchmod(fd, mode) != 0) {
 		return berth_fail_errno(reader->err, "cannot make the file %s", path);
 	}
@@ -192,7 +191,7 @@ static bool make_folder(struct reader *reader, int at, const char *name, const c
 		make_way(at, name);
 	}
 	mode_t kept = reader->options->exact_modes ? 03777 : 01777;
-	mode_t mode = (archive_entry_perm(entry) & kept) | owner_bits(reader, S_IRWXU);
+	mode_t mode = (libarchive.entry_perm(entry) & kept) | owner_bits(reader, S_IRWXU);
 	if (mkdirat(at, name, 0700) != 0 && errno != EEXIST) {
 		return berth_fail_errno(reader->err, "cannot make the folder %s", path);
 	}
@@ -205,7 +204,7 @@ static bool make_folder(struct reader *reader, int at, const char *name, const c
 
 static bool make_symlink(struct reader *reader, int at, const char *name, const char *path, struct archive_entry *entry)
 {
-	const char *target = archive_entry_symlink(entry);
+	const char *target = libarchive.entry_symlink(entry);
 	make_way(at, name);
 	if (!target || !*target || symlinkat(target, at, name) != 0) {
 		return berth_fail_errno(reader->err, "cannot make the link %s", path);
@@ -240,11 +239,11 @@ static bool make_hardlink(struct reader *reader, int at, const char *name, const
 
 static bool make_entry(struct reader *reader, int at, const char *name, const char *path, struct archive_entry *entry)
 {
-	const char *hardlink = archive_entry_hardlink(entry);
+	const char *hardlink = libarchive.entry_hardlink(entry);
 	if (hardlink) {
 		return make_hardlink(reader, at, name, path, hardlink);
 	}
-	switch (archive_entry_filetype(entry)) {
+	switch (libarchive.entry_filetype(entry)) {
 	case AE_IFREG:
 		return make_file(reader, at, name, path, entry);
 	case AE_IFDIR:
@@ -273,7 +272,7 @@ static bool unpack_single(struct reader *reader, struct archive_entry *entry)
 
 static bool unpack_entry(struct reader *reader, struct archive_entry *entry)
 {
-	const char *stored = archive_entry_pathname(entry);
+	const char *stored = libarchive.entry_pathname(entry);
 	int64_t max = reader->options->entries_max;
 	if (max && ++reader->entries > max) {
 		return berth_fail(reader->err, BERTH_ERROR_INVALID,
@@ -289,8 +288,8 @@ static bool unpack_entry(struct reader *reader, struct archive_entry *entry)
 	}
 	bool first = !reader->any;
 	reader->any = true;
-	if (first && reader->options->single_file && archive_entry_filetype(entry) == AE_IFREG &&
-		!archive_entry_hardlink(entry)) {
+	if (first && reader->options->single_file && libarchive.entry_filetype(entry) == AE_IFREG &&
+		!libarchive.entry_hardlink(entry)) {
 		reader->into_single = true;
 		return unpack_single(reader, entry);
 	}
@@ -321,7 +320,7 @@ static bool unpack_all(struct reader *reader)
 {
 	for (;;) {
 		struct archive_entry *entry;
-		int status = archive_read_next_header(reader->archive, &entry);
+		int status = libarchive.read_next_header(reader->archive, &entry);
 		if (status == ARCHIVE_EOF) {
 			return drain(reader);
 		}
@@ -339,7 +338,7 @@ bool berth_untar(struct berth_source source, const char *folder, const struct be
 	struct berth_error *err)
 {
 	static const struct berth_untar_options none = {0};
-	if (!berth_mkdir_all(folder, 0755, err)) {
+	if (!tar_libarchive_load(err) || !berth_mkdir_all(folder, 0755, err)) {
 		return false;
 	}
 	BERTH_AUTO_CLOSE int root = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -348,16 +347,16 @@ bool berth_untar(struct berth_source source, const char *folder, const struct be
 	}
 	BERTH_AUTO(berth_tar_locale_leave) struct berth_tar_locale locale = berth_tar_locale_enter();
 	BERTH_AUTO_FREE struct reader *reader = berth_alloc(sizeof *reader);
-	*reader = (struct reader){.archive = archive_read_new(), .source = source, .folder = folder, .root = root};
+	*reader = (struct reader){.archive = libarchive.read_new(), .source = source, .folder = folder, .root = root};
 	reader->options = options ? options : &none;
 	reader->err = err;
 	if (!reader->archive) {
 		abort();
 	}
-	archive_read_support_format_tar(reader->archive);
-	bool good = archive_read_open(reader->archive, reader, NULL, get_block, NULL) == ARCHIVE_OK
+	libarchive.read_support_format_tar(reader->archive);
+	bool good = libarchive.read_open(reader->archive, reader, NULL, get_block, NULL) == ARCHIVE_OK
 	                    ? unpack_all(reader)
 	                    : fail_damaged(reader);
-	archive_read_free(reader->archive);
+	libarchive.read_free(reader->archive);
 	return good;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <grpc/support/log.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "common/base/cancel.h"
@@ -30,10 +31,20 @@ static void log_line(gpr_log_func_args *args)
 #endif
 #define END_STEP_MS 2
 
+static atomic_bool kept;
+
 static void set_up(void)
 {
 	gpr_set_log_function(log_line);
 	setenv("GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS", BACKUP_POLL_MS, 0);
+	if (atomic_load(&kept)) {
+		grpc_init(); // a hold that nobody gives back
+	}
+}
+
+void berth_rpc_library_keep(void)
+{
+	atomic_store(&kept, true);
 }
 
 void berth_rpc_library_hold(void)

@@ -63,6 +63,8 @@ void berth_rpc_library_release(void);
 // The last of a program: waits, not for long, until the library's own threads have cleaned up, so that none of them is
 // cut off by the process's end.
 void berth_rpc_library_end(void);
+// Before the first use, instead of _end, by a program that ends with _exit: the library is never cleaned up.
+void berth_rpc_library_keep(void);
 
 // Packs `message` into google.rpc.Status bytes with one ErrorInfo (reason = error name, domain "berth"), the form of
 // the trailer grpc-status-details-bin; and reads the reason back (empty when there is none).

@@ -32,7 +32,7 @@ bool store_fail(struct berth_error *err, char *reason, const char *format, ...)
 	enum berth_error_code code = code_of(reason);
 	berth_fail(err, code, "%s: %s%s", what, reason,
 		code == BERTH_ERROR_EXHAUSTED ? " (remove other files from the disk, then start again)" : "");
-	rocksdb_free(reason);
+	rocksdb.free(reason);
 	return false;
 }
 
@@ -52,7 +52,7 @@ static bool open_families(struct berth_store *store, const char *const *names, s
 	all[count] = DEFAULT_FAMILY;
 	options[count] = store->options;
 	char *reason = NULL;
-	store->db = rocksdb_open_column_families(
+	store->db = rocksdb.open_column_families(
 		store->options, store->folder, count + 1, all, options, store->families, &reason);
 	if (reason) {
 		store->db = NULL;
@@ -65,7 +65,7 @@ static bool open_families(struct berth_store *store, const char *const *names, s
 struct berth_store *berth_store_open(
 	const char *folder, const struct berth_store_options *options, struct berth_error *err)
 {
-	if (!berth_mkdir_all(folder, FOLDER_MODE, err)) {
+	if (!store_rocksdb_load(err) || !berth_mkdir_all(folder, FOLDER_MODE, err)) {
 		return NULL;
 	}
 	struct berth_store *store = berth_alloc(sizeof *store);
@@ -100,9 +100,9 @@ void berth_store_close(struct berth_store *store)
 	}
 	if (store->db) {
 		for (int i = 0; i <= store->family_count; i++) {
-			rocksdb_column_family_handle_destroy(store->families[i]);
+			rocksdb.column_family_handle_destroy(store->families[i]);
 		}
-		rocksdb_close(store->db);
+		rocksdb.close(store->db);
 	}
 	store_tune_free(store);
 	berth_close_cleanup(&store->lock_fd); // last: the next process may come in now
@@ -127,10 +127,10 @@ bool berth_store_checkpoint(struct berth_store *store, const char *folder, struc
 		return berth_fail(err, BERTH_ERROR_CONFLICT, "%s is not an empty folder: name another one", folder);
 	}
 	char *reason = NULL;
-	rocksdb_checkpoint_t *checkpoint = rocksdb_checkpoint_object_create(store->db, &reason);
+	rocksdb_checkpoint_t *checkpoint = rocksdb.checkpoint_object_create(store->db, &reason);
 	if (!reason) {
-		rocksdb_checkpoint_create(checkpoint, folder, 0, &reason);
-		rocksdb_checkpoint_object_destroy(checkpoint);
+		rocksdb.checkpoint_create(checkpoint, folder, 0, &reason);
+		rocksdb.checkpoint_object_destroy(checkpoint);
 	}
 	return !reason || store_fail(err, reason, "cannot copy %s to %s", store->folder, folder);
 }

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <assert.h>
-#include <rocksdb/c.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/base/error.h"
 #include "common/store/store.h"
+#include "common/store/store_rocksdb.h"
 
 #define STORE_FAMILIES_MAX 32
 

@@ -8,7 +8,7 @@ bool berth_store_get(struct berth_store *store, int family, const void *key, siz
 	struct berth_error *err)
 {
 	char *reason = NULL;
-	rocksdb_pinnableslice_t *found = rocksdb_get_pinned_cf(
+	rocksdb_pinnableslice_t *found = rocksdb.get_pinned_cf(
 		store->db, store->point_read, store_family(store, family), key, key_size, &reason);
 	if (reason) {
 		return store_fail(err, reason, "cannot read %s", store->folder);
@@ -17,17 +17,17 @@ bool berth_store_get(struct berth_store *store, int family, const void *key, siz
 		return berth_fail(err, BERTH_ERROR_NOT_FOUND, "no such key in %s", store->folder);
 	}
 	size_t size = 0;
-	const char *data = rocksdb_pinnableslice_value(found, &size);
+	const char *data = rocksdb.pinnableslice_value(found, &size);
 	berth_buf_add(value, data, size);
-	rocksdb_pinnableslice_destroy(found);
+	rocksdb.pinnableslice_destroy(found);
 	return true;
 }
 
 static bool end_of_walk(struct berth_store *store, rocksdb_iterator_t *at, struct berth_error *err)
 {
 	char *reason = NULL;
-	rocksdb_iter_get_error(at, &reason);
-	rocksdb_iter_destroy(at);
+	rocksdb.iter_get_error(at, &reason);
+	rocksdb.iter_destroy(at);
 	return !reason || store_fail(err, reason, "cannot read %s", store->folder);
 }
 
@@ -45,16 +45,16 @@ bool berth_store_scan(struct berth_store *store, int family, const void *prefix,
 	bool from_prefix = comes_before(from, from_size, prefix, prefix_size);
 	const char *start = from_prefix ? prefix : from;
 	size_t start_size = from_prefix ? prefix_size : from_size;
-	rocksdb_iterator_t *at = rocksdb_create_iterator_cf(store->db, store->scan_read, store_family(store, family));
-	for (rocksdb_iter_seek(at, start_size ? start : "", start_size); rocksdb_iter_valid(at);
-		rocksdb_iter_next(at)) {
+	rocksdb_iterator_t *at = rocksdb.create_iterator_cf(store->db, store->scan_read, store_family(store, family));
+	for (rocksdb.iter_seek(at, start_size ? start : "", start_size); rocksdb.iter_valid(at);
+		rocksdb.iter_next(at)) {
 		size_t key_size = 0;
 		size_t value_size = 0;
-		const char *key = rocksdb_iter_key(at, &key_size);
+		const char *key = rocksdb.iter_key(at, &key_size);
 		if (key_size < prefix_size || (prefix_size && memcmp(key, prefix, prefix_size) != 0)) {
 			break;
 		}
-		const char *value = rocksdb_iter_value(at, &value_size);
+		const char *value = rocksdb.iter_value(at, &value_size);
 		if (!visit(context, key, key_size, value, value_size)) {
 			break;
 		}
@@ -65,14 +65,14 @@ bool berth_store_scan(struct berth_store *store, int family, const void *prefix,
 bool berth_store_last(
 	struct berth_store *store, int family, struct berth_buf *key, struct berth_buf *value, struct berth_error *err)
 {
-	rocksdb_iterator_t *at = rocksdb_create_iterator_cf(store->db, store->scan_read, store_family(store, family));
-	rocksdb_iter_seek_to_last(at);
-	bool found = rocksdb_iter_valid(at);
+	rocksdb_iterator_t *at = rocksdb.create_iterator_cf(store->db, store->scan_read, store_family(store, family));
+	rocksdb.iter_seek_to_last(at);
+	bool found = rocksdb.iter_valid(at);
 	if (found) {
 		size_t size = 0;
-		const char *data = rocksdb_iter_key(at, &size);
+		const char *data = rocksdb.iter_key(at, &size);
 		berth_buf_add(key, data, size);
-		data = rocksdb_iter_value(at, &size);
+		data = rocksdb.iter_value(at, &size);
 		berth_buf_add(value, data, size);
 	}
 	if (!end_of_walk(store, at, err)) {

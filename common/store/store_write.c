@@ -16,30 +16,30 @@ struct berth_store_batch *berth_store_batch_new(struct berth_store *store)
 {
 	struct berth_store_batch *batch = berth_alloc(sizeof *batch);
 	batch->store = store;
-	batch->writes = rocksdb_writebatch_create();
+	batch->writes = rocksdb.writebatch_create();
 	return batch;
 }
 
 void berth_store_batch_put(struct berth_store_batch *batch, int family, const void *key, size_t key_size,
 	const void *value, size_t value_size)
 {
-	rocksdb_writebatch_put_cf(batch->writes, store_family(batch->store, family), key, key_size, value, value_size);
+	rocksdb.writebatch_put_cf(batch->writes, store_family(batch->store, family), key, key_size, value, value_size);
 }
 
 void berth_store_batch_delete(struct berth_store_batch *batch, int family, const void *key, size_t key_size)
 {
-	rocksdb_writebatch_delete_cf(batch->writes, store_family(batch->store, family), key, key_size);
+	rocksdb.writebatch_delete_cf(batch->writes, store_family(batch->store, family), key, key_size);
 }
 
 size_t berth_store_batch_count(const struct berth_store_batch *batch)
 {
-	return (size_t)rocksdb_writebatch_count(batch->writes);
+	return (size_t)rocksdb.writebatch_count(batch->writes);
 }
 
 void berth_store_batch_free(struct berth_store_batch *batch)
 {
 	if (batch) {
-		rocksdb_writebatch_destroy(batch->writes);
+		rocksdb.writebatch_destroy(batch->writes);
 		free(batch);
 	}
 }
@@ -47,11 +47,11 @@ void berth_store_batch_free(struct berth_store_batch *batch)
 static void empty(struct berth_store_batch *batch, size_t size)
 {
 	if (size <= BATCH_KEEP_BYTES) {
-		rocksdb_writebatch_clear(batch->writes);
+		rocksdb.writebatch_clear(batch->writes);
 		return;
 	}
-	rocksdb_writebatch_destroy(batch->writes);
-	batch->writes = rocksdb_writebatch_create();
+	rocksdb.writebatch_destroy(batch->writes);
+	batch->writes = rocksdb.writebatch_create();
 }
 
 static bool poison(struct berth_store *store, char *reason, struct berth_error *err)
@@ -73,12 +73,12 @@ static bool write_batch(struct berth_store *store, struct berth_store_batch *bat
 		return false;
 	}
 	size_t size = 0;
-	rocksdb_writebatch_data(batch->writes, &size);
+	rocksdb.writebatch_data(batch->writes, &size);
 	if (!store_disk_check(store->folder, store->commit_free_min_bytes, (int64_t)size, err)) {
 		return false; // nothing was sent: the batch is whole and may be tried again
 	}
 	char *reason = NULL;
-	rocksdb_write(store->db, options, batch->writes, &reason);
+	rocksdb.write(store->db, options, batch->writes, &reason);
 	if (reason) {
 		return poison(store, reason, err);
 	}

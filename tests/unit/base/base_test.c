@@ -10,6 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/digest.h"
 #include "common/base/file.h"
+#include "common/base/late.h"
 #include "common/base/mem.h"
 #include "tests/support/test.h"
 
@@ -218,6 +219,50 @@ static void a_hook_runs_once_or_never(void **state)
 	berth_cancel_free(cancel);
 }
 
+static struct {
+	double (*cosine)(double);
+	int (*none)(void);
+} late_calls;
+
+static const char *const late_names[] = {"cos", "berth_has_no_such_function"};
+
+static struct berth_late late_of(const char *file, size_t count)
+{
+	return (struct berth_late){.file = file,
+		.package = "libtest9",
+		.names = late_names,
+		.functions = &late_calls,
+		.count = count,
+		.lock = PTHREAD_MUTEX_INITIALIZER};
+}
+
+static void a_late_library_fills_its_table(void **state)
+{
+	(void)state;
+	struct berth_error err;
+	struct berth_late late = late_of("libm.so.6", 1);
+	late_calls.cosine = NULL;
+	assert_true(berth_late_load(&late, &err));
+	assert_true(late_calls.cosine(0) == 1);
+	assert_null(late_calls.none);
+	assert_true(berth_late_load(&late, &err));
+}
+
+static void a_late_library_that_lacks_something_names_it_and_the_package(void **state)
+{
+	(void)state;
+	struct berth_error err = {0};
+	struct berth_late missing = late_of("libberth-none.so.1", 1);
+	assert_false(berth_late_load(&missing, &err));
+	assert_int_equal(err.code, BERTH_ERROR_UNSUPPORTED);
+	assert_non_null(strstr(err.message, "libberth-none.so.1"));
+	assert_non_null(strstr(err.message, "install the package libtest9"));
+	struct berth_late partial = late_of("libm.so.6", 2);
+	assert_false(berth_late_load(&partial, &err));
+	assert_non_null(strstr(err.message, "berth_has_no_such_function"));
+	assert_false(partial.loaded);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(an_error_keeps_its_cause_when_context_is_too_long),
 	cmocka_unit_test(an_error_wraps_outside_in),
@@ -232,6 +277,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_cancelled_parent_wakes_a_sleeping_child),
 	cmocka_unit_test(a_sleep_past_its_deadline_times_out),
 	cmocka_unit_test(a_hook_runs_once_or_never),
+	cmocka_unit_test(a_late_library_fills_its_table),
+	cmocka_unit_test(a_late_library_that_lacks_something_names_it_and_the_package),
 };
 
 BERTH_TEST_MAIN(tests)

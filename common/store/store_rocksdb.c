@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/store/store_rocksdb.h"
+
+#include "common/base/late.h"
+#include "common/base/mem.h"
+
+struct store_rocksdb rocksdb;
+
+static const char *const names[] = {
+#define X(name) "rocksdb_" #name,
+	STORE_ROCKSDB_CALLS(X)
+#undef X
+};
+
+static struct berth_late late = {
+	.file = "librocksdb.so.7.8",
+	.package = "librocksdb7.8",
+	.names = names,
+	.functions = &rocksdb,
+	.count = BERTH_COUNT(names),
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+};
+
+bool store_rocksdb_load(struct berth_error *err)
+{
+	return berth_late_load(&late, err);
+}
