@@ -29,13 +29,10 @@ static void free_stream(struct berth_rpc_stream **stream)
 
 static struct berth_rpc_stream *open_stream(struct cli_link *link, const char *method, struct berth_error *err)
 {
-	if (!link->channels->blobs) {
-		berth_fail(err, BERTH_ERROR_INVALID,
-			"the blob port of %s is not known; give it with --blobs or $BERTH_BLOBS", link->address);
-		return NULL;
-	}
-	return berth_rpc_stream_open(link->channels->blobs, &berth__v1__blob_service__descriptor, method,
-		(struct berth_until){BERTH_NO_DEADLINE_NS, link->cancel}, err);
+	struct berth_rpc_channel *channel = cli_blob_channel(link, err);
+	return channel ? berth_rpc_stream_open(channel, &berth__v1__blob_service__descriptor, method,
+				 (struct berth_until){BERTH_NO_DEADLINE_NS, link->cancel}, err)
+	               : NULL;
 }
 
 struct download {

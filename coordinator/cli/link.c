@@ -75,19 +75,31 @@ static void drop_channels(struct cli_channels *channels)
 	berth_rpc_channel_free(BERTH_STEAL(channels->blobs));
 }
 
-static bool make_channels(const struct cli_link *link, struct berth_error *err)
+static struct berth_rpc_channel *make_channel(
+	const struct cli_channels *channels, const char *address, struct berth_error *err)
 {
-	struct cli_channels *channels = link->channels;
 	struct berth_rpc_channel_options options = channels->options;
 	options.tls = channels->key ? &channels->tls : NULL;
-	options.address = link->address;
-	channels->main = berth_rpc_channel_new(&options, err);
-	if (!channels->main || !link->blobs_address) {
-		return channels->main != NULL;
+	options.address = address;
+	return berth_rpc_channel_new(&options, err);
+}
+
+static bool make_main(const struct cli_link *link, struct berth_error *err)
+{
+	link->channels->main = make_channel(link->channels, link->address, err);
+	return link->channels->main != NULL;
+}
+
+struct berth_rpc_channel *cli_blob_channel(struct cli_link *link, struct berth_error *err)
+{
+	struct cli_channels *channels = link->channels;
+	if (!channels->blobs && !link->blobs_address) {
+		berth_fail(err, BERTH_ERROR_INVALID,
+			"the blob port of %s is not known; give it with --blobs or $BERTH_BLOBS", link->address);
+	} else if (!channels->blobs) {
+		channels->blobs = make_channel(channels, link->blobs_address, err);
 	}
-	options.address = link->blobs_address;
-	channels->blobs = berth_rpc_channel_new(&options, err);
-	return channels->blobs != NULL;
+	return channels->blobs;
 }
 
 static bool read_credentials(const struct cli *cli, struct cli_channels *channels, struct berth_error *err)
@@ -118,10 +130,10 @@ bool cli_link_open(struct cli *cli, enum cli_link_set set, struct cli_link *link
 	}
 	link->timeout_ms = timeout_s * 1000;
 	if (cli_args_has(&cli->args, CLI_FLAG_INSECURE)) {
-		return make_channels(link, err);
+		return make_main(link, err);
 	}
 	return read_credentials(cli, link->channels, err) &&
-	       (make_channels(link, err) || berth_error_wrap(err, "credentials for %s", link->address));
+	       (make_main(link, err) || berth_error_wrap(err, "credentials for %s", link->address));
 }
 
 void cli_link_close(struct cli_link *link)
@@ -182,7 +194,7 @@ bool cli_away_wait(struct cli_link *link, struct cli_away *away, struct berth_er
 		return false;
 	}
 	drop_channels(link->channels);
-	return make_channels(link, err);
+	return make_main(link, err);
 }
 
 static void *call(struct cli_link *link, bool on_blobs, const ProtobufCServiceDescriptor *service, const char *method,
@@ -190,15 +202,21 @@ static void *call(struct cli_link *link, bool on_blobs, const ProtobufCServiceDe
 {
 	struct cli_away away = {0};
 	ProtobufCMessage *response = NULL;
-	// A wait may have replaced the channels.
-	while (!berth_rpc_unary(on_blobs ? link->channels->blobs : link->channels->main, service, method, request,
-		&response, berth_within_ms(CLI_CALL_MS, link->cancel), err)) {
+	for (;;) {
+		// A wait may have replaced the channels.
+		struct berth_rpc_channel *channel = on_blobs ? cli_blob_channel(link, err) : link->channels->main;
+		if (!channel) {
+			return NULL;
+		}
+		if (berth_rpc_unary(channel, service, method, request, &response,
+			    berth_within_ms(CLI_CALL_MS, link->cancel), err)) {
+			link->reached = true;
+			return response;
+		}
 		if (!cli_away_wait(link, &away, err)) {
 			return NULL;
 		}
 	}
-	link->reached = true;
-	return response;
 }
 
 void *cli_call(struct cli_link *link, const ProtobufCServiceDescriptor *service, const char *method,
@@ -209,13 +227,8 @@ void *cli_call(struct cli_link *link, const ProtobufCServiceDescriptor *service,
 
 void *cli_call_blobs(struct cli_link *link, const char *method, const void *request, struct berth_error *err)
 {
-	if (!link->channels->blobs) {
-		berth_fail(err, BERTH_ERROR_INVALID,
-			"the blob port of %s is not known; give it with --blobs or $BERTH_BLOBS", link->address);
-		return NULL;
-	}
 	void *response = call(link, true, &berth__v1__blob_service__descriptor, method, request, err);
-	if (!response) {
+	if (!response && link->blobs_address) {
 		berth_error_wrap(err, "blob port %s", link->blobs_address);
 	}
 	return response;

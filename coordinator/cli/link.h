@@ -45,6 +45,8 @@ char *cli_credentials_folder(const struct cli *cli);
 // with UNAVAILABLE and the fix. The answer is freed with berth_proto_free.
 void *cli_call(struct cli_link *link, const ProtobufCServiceDescriptor *service, const char *method,
 	const void *request, struct berth_error *err);
+// The channel of the blob port, made with its first call: most commands need none. INVALID: the port is not known.
+struct berth_rpc_channel *cli_blob_channel(struct cli_link *link, struct berth_error *err);
 void *cli_call_blobs(struct cli_link *link, const char *method, const void *request, struct berth_error *err);
 
 // Whether `err` means "away for now"; then it has waited for its turn. False when the time is over or the link was

@@ -40,8 +40,19 @@ static int columns_of(int fd)
 	return ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
+// At its end the kernel takes back at once what the libraries would hand over piece by piece; only a search for leaks
+// and races wants their way.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define ENDS_AT_ONCE false
+#else
+#define ENDS_AT_ONCE true
+#endif
+
 int main(int argc, char **argv)
 {
+	if (ENDS_AT_ONCE) {
+		berth_rpc_library_keep();
+	}
 	berth_threads_setup();
 	berth_log_setup("berth", BERTH_LOG_WARN);
 	struct signals signals = {.interrupt = berth_cancel_new(NULL), .detach = berth_cancel_new(NULL)};
@@ -64,6 +75,10 @@ int main(int argc, char **argv)
 		return berth_error_exit_code(err.code);
 	}
 	int code = berth_cli_main(argc, argv, &io);
+	if (ENDS_AT_ONCE) {
+		fflush(NULL);
+		_exit(code);
+	}
 	berth_rpc_library_end();
 	atomic_store(&signals.over, true);
 	pthread_kill(thread, SIGHUP);
