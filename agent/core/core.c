@@ -178,14 +178,16 @@ static char *refusal(const struct berth_agent_core *core, const Berth__V1__Welco
 }
 
 // --- what was seen ---
-static void save(struct berth_agent_core *core, int64_t now_ns, struct berth_agent_actions *actions)
+static void save(struct berth_agent_core *core, bool later, int64_t now_ns, struct berth_agent_actions *actions)
 {
 	Berth__V1__Incarnation incarnation = incarnation_of(core);
 	Berth__V1__LedgerHead seen = agent_core_head_seen(core);
 	Berth__Store__V1__Obeyed obeyed = BERTH__STORE__V1__OBEYED__INIT;
 	obeyed.incarnation = &incarnation;
 	obeyed.seen = &seen;
-	agent_core_act(actions, BERTH_AGENT_SAVE_OBEYED)->obeyed = berth_proto_clone(&obeyed);
+	struct berth_agent_action *action = agent_core_act(actions, BERTH_AGENT_SAVE_OBEYED);
+	action->obeyed = berth_proto_clone(&obeyed);
+	action->later = later;
 	core->unsaved = false;
 	core->saved_ns = now_ns;
 }
@@ -193,7 +195,7 @@ static void save(struct berth_agent_core *core, int64_t now_ns, struct berth_age
 static void save_when_due(struct berth_agent_core *core, int64_t now_ns, struct berth_agent_actions *actions)
 {
 	if (core->unsaved && now_ns - core->saved_ns >= AGENT_CORE_SAVE_NS) {
-		save(core, now_ns, actions);
+		save(core, true, now_ns, actions);
 	}
 }
 
@@ -245,7 +247,7 @@ static void obey(struct berth_agent_core *core, const Berth__V1__Welcome *welcom
 	memcpy(core->nonce, incarnation->nonce.data, AGENT_CORE_NONCE_SIZE);
 	agent_core_head_see(core, welcome->head);
 	if (!same || core->unsaved) {
-		save(core, now_ns, actions);
+		save(core, same, now_ns, actions);
 	}
 	core->hold_ms = welcome->hold_ms;
 	core->heartbeat_ms = pace_ms(welcome);

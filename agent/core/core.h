@@ -44,7 +44,7 @@ struct berth_agent_core_config {
 enum berth_agent_action_kind {
 	BERTH_AGENT_SEND,         // message, on the stream that is up
 	BERTH_AGENT_CLOSE,        // end the stream, with a reason: the peer must not be obeyed
-	BERTH_AGENT_SAVE_OBEYED,  // write `obeyed`, synced, before the next action
+	BERTH_AGENT_SAVE_OBEYED,  // write `obeyed`, synced before the next action unless `later`
 	BERTH_AGENT_START,        // start the trial of `assignment`
 	BERTH_AGENT_STOP,         // fire the cancel token of `trial`: it is not ours any more, for `reason`
 	BERTH_AGENT_RESTORED,     // say that the ledger was restored from a backup, for `reason`
@@ -56,6 +56,7 @@ struct berth_agent_action {
 	Berth__V1__AgentMessage *message; // owned by the action, and below
 	char *reason;
 	Berth__Store__V1__Obeyed *obeyed;
+	bool later; // SAVE_OBEYED: only what was seen is new, which may be lost
 	Berth__V1__Assignment *assignment;
 	Berth__V1__TrialKey *trial;
 	char *boot_id;
@@ -101,6 +102,10 @@ void berth_agent_core_condition(
 // heartbeat that the coordinator acknowledged (after the receipt of the assignment while none was).
 void berth_agent_core_tick(struct berth_agent_core *core, int64_t now_ns, struct berth_agent_actions *actions);
 int64_t berth_agent_core_next_tick_ns(const struct berth_agent_core *core);
+// Changes whenever the hold of a trial did.
+uint64_t berth_agent_core_holds(const struct berth_agent_core *core);
+// When a trial has to stop: INT64_MAX when nothing bounds it, or when it is not known.
+int64_t berth_agent_core_expires_ns(const struct berth_agent_core *core, const Berth__V1__TrialKey *trial);
 // Interval of heartbeats that the last Welcome asked for; 0 before the first.
 uint64_t berth_agent_core_heartbeat_ms(const struct berth_agent_core *core);
 // Every report is acknowledged.

@@ -90,6 +90,7 @@ struct berth_agent_core {
 	int64_t heartbeat_due_ns;
 	struct agent_core_heartbeat heartbeats[AGENT_CORE_HEARTBEATS_MAX]; // by sequence modulo the size
 	int64_t renewed_ns; // send time of the newest acknowledged heartbeat; INT64_MIN: none
+	uint64_t holds;     // changes of any trial's expires_ns
 	bool accepting;
 	char *trouble;
 	uint64_t disk_free_mb;

@@ -143,6 +143,7 @@ void agent_core_trials_assign(struct berth_agent_core *core, const Berth__V1__As
 	trial->assignment = berth_proto_clone(assignment);
 	trial->received_ns = now_ns;
 	trial->expires_ns = held_until_ns(core, trial);
+	core->holds++;
 	DL_APPEND(core->trials, trial);
 	start_ready(core, actions);
 }
@@ -169,6 +170,7 @@ void agent_core_trials_renew(struct berth_agent_core *core, int64_t sent_ns)
 {
 	struct agent_core_trial *trial;
 	int64_t until_ns = after_hold(core, sent_ns);
+	core->holds++;
 	DL_FOREACH (core->trials, trial) {
 		if (until_ns > trial->expires_ns) {
 			trial->expires_ns = until_ns;
@@ -179,6 +181,7 @@ void agent_core_trials_renew(struct berth_agent_core *core, int64_t sent_ns)
 void agent_core_trials_rehold(struct berth_agent_core *core)
 {
 	struct agent_core_trial *trial;
+	core->holds++;
 	DL_FOREACH (core->trials, trial) {
 		int64_t until_ns = held_until_ns(core, trial);
 		if (trial->expires_ns != INT64_MAX && until_ns < trial->expires_ns) {
@@ -211,6 +214,17 @@ int64_t agent_core_trials_next_ns(const struct berth_agent_core *core)
 		}
 	}
 	return next_ns;
+}
+
+uint64_t berth_agent_core_holds(const struct berth_agent_core *core)
+{
+	return core->holds;
+}
+
+int64_t berth_agent_core_expires_ns(const struct berth_agent_core *core, const Berth__V1__TrialKey *key)
+{
+	const struct agent_core_trial *trial = find(core, key);
+	return trial ? trial->expires_ns : INT64_MAX;
 }
 
 void berth_agent_core_trial_ended(struct berth_agent_core *core, const Berth__V1__TrialKey *key)

@@ -76,7 +76,7 @@ static void start_trial(struct session *session, struct berth_agent_action *acti
 {
 	struct session_trial *trial = session_trial_new(session, action->assignment->trial);
 	trial->assignment = BERTH_STEAL(action->assignment);
-	DL_APPEND(session->running, trial);
+	session_holds_add(session, trial);
 	count_trials(session, 1);
 	berth_log_info("trial starts", "job=%s index=%u generation=%u name=%s", trial->key->job_id, trial->key->index,
 		trial->key->generation, berth_log_quote(trial->assignment->trial_name));
@@ -104,7 +104,7 @@ static void carry_out(struct session *session, struct berth_agent_action *action
 		give_up_stream(session);
 		break;
 	case BERTH_AGENT_SAVE_OBEYED:
-		agent_store_save_obeyed(session->store, action->obeyed);
+		agent_store_save_obeyed(session->store, action->obeyed, action->later);
 		break;
 	case BERTH_AGENT_START:
 		start_trial(session, action);
@@ -123,6 +123,7 @@ static void carry_out(struct session *session, struct berth_agent_action *action
 
 static void carry_out_all(struct session *session, struct berth_agent_actions *actions)
 {
+	session_holds_update(session);
 	for (size_t i = 0; i < actions->count; i++) {
 		carry_out(session, &actions->items[i]);
 	}
@@ -145,7 +146,7 @@ static void trial_ended(struct session *session, struct session_trial *trial)
 {
 	berth_agent_core_trial_ended(session->core, trial->key);
 	pthread_join(trial->thread, NULL);
-	DL_DELETE(session->running, trial);
+	session_holds_remove(session, trial);
 	count_trials(session, -1);
 	berth_log_info("trial ended", "job=%s index=%u generation=%u", trial->key->job_id, trial->key->index,
 		trial->key->generation);

@@ -9,14 +9,19 @@
 
 #define WAIT_NS_MAX BERTH_NS_PER_S // the boot clock goes on while a host sleeps, the waiting clock does not
 
-void session_queue_init(struct session_queue *queue)
+void session_condition_init(pthread_cond_t *changed)
 {
 	pthread_condattr_t attributes;
 	pthread_condattr_init(&attributes);
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_mutex_init(&queue->lock, NULL);
-	pthread_cond_init(&queue->changed, &attributes);
+	pthread_cond_init(changed, &attributes);
 	pthread_condattr_destroy(&attributes);
+}
+
+void session_queue_init(struct session_queue *queue)
+{
+	pthread_mutex_init(&queue->lock, NULL);
+	session_condition_init(&queue->changed);
 	queue->events = NULL;
 	queue->messages = 0;
 }
@@ -52,15 +57,20 @@ void session_post(struct session_queue *queue, struct session_event event)
 	pthread_mutex_unlock(&queue->lock);
 }
 
-static void wait_a_little(struct session_queue *queue, int64_t left_ns)
+bool session_wait(pthread_cond_t *changed, pthread_mutex_t *lock, int64_t until_ns)
 {
+	int64_t left_ns = until_ns - berth_boot_ns();
+	if (left_ns <= 0) {
+		return false;
+	}
 	struct timespec at;
 	clock_gettime(CLOCK_MONOTONIC, &at);
 	left_ns = left_ns < WAIT_NS_MAX ? left_ns : WAIT_NS_MAX;
 	int64_t ns = at.tv_nsec + left_ns;
 	at.tv_sec += ns / BERTH_NS_PER_S;
 	at.tv_nsec = ns % BERTH_NS_PER_S;
-	pthread_cond_timedwait(&queue->changed, &queue->lock, &at);
+	pthread_cond_timedwait(changed, lock, &at);
+	return true;
 }
 
 bool session_queue_is_empty(struct session_queue *queue)
@@ -74,12 +84,7 @@ bool session_queue_is_empty(struct session_queue *queue)
 struct session_event *session_next(struct session_queue *queue, int64_t until_ns)
 {
 	pthread_mutex_lock(&queue->lock);
-	while (!queue->events) {
-		int64_t left_ns = until_ns - berth_boot_ns();
-		if (left_ns <= 0) {
-			break;
-		}
-		wait_a_little(queue, left_ns);
+	while (!queue->events && session_wait(&queue->changed, &queue->lock, until_ns)) {
 	}
 	struct session_event *event = queue->events;
 	if (event) {

@@ -179,22 +179,25 @@ static bool open_core(struct session *session, struct berth_error *err)
 }
 
 // --- working and ending ---
-static bool start_threads(struct session *session, struct berth_error *err)
+void session_start_thread(pthread_t *thread, const char *name, void *(*run)(void *context), void *context)
 {
-	if (!berth_thread_start(&session->driver, "driver", session_driver, session, err)) {
-		return false;
-	}
-	// The first heartbeat tells the truth about this host already.
-	session_check_host(session);
-	if (!berth_thread_start(&session->streamer, "stream", session_streamer, session, err) ||
-		!berth_thread_start(&session->health, "health", session_health, session, err) ||
-		!berth_thread_start(&session->sweeper, "sweeper", session_sweeper, session, err)) {
+	struct berth_error err;
+	if (!berth_thread_start(thread, name, run, context, &err)) {
 		// Threads that run can't be taken back half-way: the process is at its limit and ends.
-		berth_log_error(
-			"the agent ends: raise its limit of threads", "error=%s", berth_log_quote(err->message));
+		berth_log_error("the agent ends: raise its limit of threads", "error=%s", berth_log_quote(err.message));
 		_exit(EXIT_FAILURE);
 	}
-	return true;
+}
+
+static void start_threads(struct session *session)
+{
+	session_holds_begin(session);
+	session_start_thread(&session->driver, "driver", session_driver, session);
+	// The first heartbeat tells the truth about this host already.
+	session_check_host(session);
+	session_start_thread(&session->streamer, "stream", session_streamer, session);
+	session_start_thread(&session->health, "health", session_health, session);
+	session_start_thread(&session->sweeper, "sweeper", session_sweeper, session);
 }
 
 static bool is_drained(struct session *session, bool trials_only)
@@ -220,17 +223,16 @@ static void stop_threads(struct session *session)
 	pthread_join(session->sweeper, NULL);
 	session_post(&session->queue, (struct session_event){.kind = SESSION_CLOSING});
 	pthread_join(session->driver, NULL);
+	session_holds_end(session);
 }
 
-static bool work(struct session *session, struct berth_error *err)
+static void work(struct session *session)
 {
 	struct session_trial *trial;
 	DL_FOREACH (session->running, trial) {
 		session_trial_start(trial);
 	}
-	if (!start_threads(session, err)) {
-		return false;
-	}
+	start_threads(session);
 	if (!session->options.ledger_key_size) {
 		berth_log_warn(
 			"ledger.pem is missing, so the ledger's signatures are not checked: enroll this host again",
@@ -249,7 +251,6 @@ static bool work(struct session *session, struct berth_error *err)
 	berth_cancel_fire(session->drain);
 	await_drain(session, true, LAST_WAIT_MS);
 	stop_threads(session);
-	return true;
 }
 
 static void free_session(struct session *session)
@@ -292,7 +293,10 @@ bool berth_session_run(const struct berth_session_options *options, struct berth
 	session_queue_init(&session->queue);
 	bool done = open_state(session, err);
 	if (done && settle_the_past(session)) {
-		done = open_core(session, err) && work(session, err);
+		done = open_core(session, err);
+		if (done) {
+			work(session);
+		}
 	}
 	if (session->trials_count && berth_cancel_fired(session->drain)) {
 		return berth_fail(err, BERTH_ERROR_TIMEOUT,

@@ -49,6 +49,10 @@ struct session_queue {
 	struct session_event *events;
 	size_t messages; // SESSION_MESSAGE among them
 };
+// A condition for session_wait, which waits until the boot clock shows `until_ns`, or less: false when it does already.
+void session_condition_init(pthread_cond_t *changed);
+bool session_wait(pthread_cond_t *changed, pthread_mutex_t *lock, int64_t until_ns);
+
 void session_queue_init(struct session_queue *queue);
 void session_queue_free(struct session_queue *queue);
 // Takes the event's members. A message waits while too many do.
@@ -69,7 +73,18 @@ struct session_trial {
 	struct berth_cancel *upload_cancel;        // fires when the result is not wanted, or the drain is over
 	atomic_bool unwanted;                      // revoked: a result would be refused
 	pthread_t thread;
+	int64_t expires_ns; // as the core had it last; session->holds.lock guards it
 	struct session_trial *prev, *next;
+};
+
+// What ends trials at the end of their holds. See hold.c.
+struct session_holds {
+	pthread_mutex_t
+		lock; // guards what follows, every trial's expires_ns, and changes of the list of running trials
+	pthread_cond_t changed;
+	bool over;
+	uint64_t known; // berth_agent_core_holds, when expires_ns was last told; the driver's
+	pthread_t thread;
 };
 
 struct session {
@@ -89,7 +104,8 @@ struct session {
 	struct berth_agent_core *core;
 	struct berth_rpc_stream *stream; // NULL: none, or it failed
 	struct outgoing outgoing;        // to be sent on it
-	struct session_trial *running;
+	struct session_trial *running;   // others read the list under holds.lock
+	struct session_holds holds;
 	bool ending;
 	uint64_t disk_free_mb; // newest
 
@@ -106,6 +122,9 @@ struct session {
 	pthread_t driver, streamer, health, sweeper;
 };
 
+// session.c: ends the process when the host has no more threads.
+void session_start_thread(pthread_t *thread, const char *name, void *(*run)(void *context), void *context);
+
 // driver.c, stream.c, health.c, settle.c: bodies of the threads
 void *session_driver(void *session);
 void *session_streamer(void *session);
@@ -113,12 +132,19 @@ void *session_health(void *session);
 void *session_sweeper(void *session);
 void session_check_host(struct session *session);
 
+// hold.c. The first three are for the driver.
+void session_holds_add(struct session *session, struct session_trial *trial);
+void session_holds_remove(struct session *session, struct session_trial *trial);
+void session_holds_update(struct session *session);
+void session_holds_begin(struct session *session);
+void session_holds_end(struct session *session); // after the driver's
+
 // settle.c: retires every lease that no running trial has, and kills what the runner shows and nobody holds.
 bool session_settle(struct session *session, struct berth_until until, struct berth_error *err);
 
 // trial.c
 struct session_trial *session_trial_new(struct session *session, const Berth__V1__TrialKey *key);
-void session_trial_start(struct session_trial *trial); // ends the process when the host has no more threads
+void session_trial_start(struct session_trial *trial);
 void session_trial_stop(struct session_trial *trial, bool unwanted);
 void session_trial_free(struct session_trial *trial);
 

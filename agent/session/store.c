@@ -105,11 +105,15 @@ Berth__Store__V1__Obeyed *agent_store_obeyed(struct agent_store *store)
 	return berth_proto_unpack(&berth__store__v1__obeyed__descriptor, value.data, value.size, "obeyed", NULL);
 }
 
-void agent_store_save_obeyed(struct agent_store *store, const Berth__Store__V1__Obeyed *obeyed)
+void agent_store_save_obeyed(struct agent_store *store, const Berth__Store__V1__Obeyed *obeyed, bool later)
 {
 	struct agent_write *write = agent_write_new();
 	agent_write_put(write, AGENT_STORE_KEY_OBEYED, obeyed);
-	agent_store_write(store, write);
+	if (later) {
+		agent_store_write_later(store, write);
+	} else {
+		agent_store_write(store, write);
+	}
 }
 
 char *agent_store_finished_key(const Berth__V1__TrialKey *trial)

@@ -42,7 +42,8 @@ void agent_write_delete(struct agent_write *write, const char *key);
 void agent_store_write(struct agent_store *store, struct agent_write *write);
 // Takes the write and returns at once.
 void agent_store_write_later(struct agent_store *store, struct agent_write *write);
-void agent_store_save_obeyed(struct agent_store *store, const Berth__Store__V1__Obeyed *obeyed);
+// Returns when it is synced, or with `later` at once.
+void agent_store_save_obeyed(struct agent_store *store, const Berth__Store__V1__Obeyed *obeyed, bool later);
 // Deletes the reports of a boot up to `through`, some time soon.
 void agent_store_drop_reports(struct agent_store *store, const char *boot_id, uint64_t through);
 

@@ -2,14 +2,12 @@
 // One trial's thread: hold its leases, fetch its bundle, run it, and see its result into the outbox.
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "agent/session/session_internal.h"
 #include "common/base/digest.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "common/base/thread.h"
 #include "common/codec/proto.h"
 
 #define NAME_DIGEST_DIGITS 32
@@ -30,6 +28,7 @@ struct session_trial *session_trial_new(struct session *session, const Berth__V1
 	trial->session = session;
 	trial->key = berth_proto_clone(key);
 	trial->name = name_of(key);
+	trial->expires_ns = INT64_MAX;
 	trial->cancel = berth_cancel_new(session->trials);
 	trial->upload_cancel = berth_cancel_new(session->drain);
 	return trial;
@@ -158,9 +157,5 @@ static void *trial_thread(void *context)
 
 void session_trial_start(struct session_trial *trial)
 {
-	struct berth_error err;
-	if (!berth_thread_start(&trial->thread, "trial", trial_thread, trial, &err)) {
-		berth_log_error("the agent ends: raise its limit of threads", "error=%s", berth_log_quote(err.message));
-		_exit(EXIT_FAILURE);
-	}
+	session_start_thread(&trial->thread, "trial", trial_thread, trial);
 }

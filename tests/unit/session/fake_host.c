@@ -164,6 +164,7 @@ static bool use_environment(struct fake_host *host, const struct berth_trial_hos
 	}
 	free(created.resource_id);
 	bool went_on = live(host, cancel);
+	atomic_fetch_add(&host->cancelled, !went_on);
 	berth_lease_retire(&trial_host->leases, lease_id, berth_within_ms(60000, NULL), NULL);
 	return went_on;
 }

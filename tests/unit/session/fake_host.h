@@ -20,7 +20,7 @@ struct fake_host {
 	int64_t run_ms_max;  // each run takes a random time up to this
 	uint32_t slots;
 	// What happened.
-	atomic_uint opens, kills, runs, running;
+	atomic_uint opens, kills, runs, running, cancelled;
 };
 
 void fake_host_open(struct fake_host *host, const char *folder);

@@ -2,6 +2,7 @@
 // A whole agent against a coordinator that is a real gRPC server.
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/base/cancel.h"
@@ -222,6 +223,49 @@ static void a_trial_whose_hold_is_over_is_ended_and_can_run_again(void **state)
 	close_world(world);
 }
 
+#define FAR_BEYOND_HOLD_MS 30000 // and before the run ends by itself
+
+static atomic_bool disk_hangs;
+
+// In the place of libc's, for RocksDB too.
+int fdatasync(int fd)
+{
+	while (atomic_load(&disk_hangs)) {
+		berth_sleep_ms(5, berth_within_ms(60000, NULL), NULL);
+	}
+	return (int)syscall(SYS_fdatasync, fd);
+}
+
+static void a_hold_ends_in_time_while_the_disk_hangs(void **state)
+{
+	(void)state;
+	struct world *world = open_world();
+	world->fake.hold_ms = 3000;
+	fake_add_trials(&world->fake, 1);
+	atomic_store(&world->host.hold_runs, true);
+	start(world);
+	assert_true(fake_wait(&world->fake, is_running));
+	fake_stop(&world->fake);
+	atomic_store(&disk_hangs, true);
+	pthread_mutex_lock(&world->fake.lock);
+	world->fake.number++; // which the agent writes down before it obeys
+	world->fake.heartbeats = 0;
+	pthread_mutex_unlock(&world->fake.lock);
+	fake_start(&world->fake);
+	assert_true(fake_wait(&world->fake, has_come_back));
+	struct berth_until until = berth_within_ms(FAR_BEYOND_HOLD_MS, NULL);
+	while (!atomic_load(&world->host.cancelled) && berth_sleep_ms(5, until, NULL)) {
+	}
+	assert_int_equal(atomic_load(&world->host.cancelled), 1);
+	assert_int_equal(world->fake.heartbeats, 0); // it had not obeyed
+	atomic_store(&disk_hangs, false);
+	let_trials_run(world);
+	assert_true(fake_wait(&world->fake, all_accepted));
+	agent_end(&world->agent);
+	assert_int_equal(fake_open_leases(&world->fake), 0);
+	close_world(world);
+}
+
 static void hello_waits_until_everything_of_the_past_is_dead(void **state)
 {
 	(void)state;
@@ -378,6 +422,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_twin_is_refused_and_gives_no_trial),
 	cmocka_unit_test(a_revoked_trial_is_ended_and_its_lease_retired),
 	cmocka_unit_test(a_trial_whose_hold_is_over_is_ended_and_can_run_again),
+	cmocka_unit_test(a_hold_ends_in_time_while_the_disk_hangs),
 	cmocka_unit_test(hello_waits_until_everything_of_the_past_is_dead),
 	cmocka_unit_test(a_broken_host_says_so_and_takes_no_trial_until_it_is_mended),
 	cmocka_unit_test(a_full_disk_says_so),
