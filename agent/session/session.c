@@ -60,8 +60,11 @@ static bool open_state(struct session *session, struct berth_error *err)
 		!make_folder(state, "trials", &session->work, err)) {
 		return false;
 	}
-	struct agent_store_options options = {
-		.folder = store, .cut_tail = session->options.cut_tail, .committed = committed, .context = session};
+	struct agent_store_options options = {.folder = store,
+		.cut_tail = session->options.cut_tail,
+		.signing_key = session->options.signing_key,
+		.committed = committed,
+		.context = session};
 	session->store = agent_store_open(&options, err);
 	if (!session->store) {
 		return false;

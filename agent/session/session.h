@@ -9,6 +9,7 @@
 #include "agent/runner/runner.h"
 #include "agent/trial/trial.h"
 #include "common/base/cancel.h"
+#include "common/evidence/sign.h"
 #include "common/rpc/client.h"
 
 #define BERTH_SESSION_DISK_FREE_MIN_BYTES (INT64_C(2) * 1024 * 1024 * 1024)

@@ -43,6 +43,20 @@ static bool begin_life(struct agent_store *store, struct berth_error *err)
 	return done;
 }
 
+static bool name_key(struct agent_store *store, struct berth_error *err)
+{
+	BERTH_AUTO_FREE uint8_t *public_der = NULL;
+	size_t size;
+	if (!store->options.signing_key) {
+		return true;
+	}
+	if (!berth_signing_key_public(store->options.signing_key, &public_der, &size, err)) {
+		return false;
+	}
+	berth_signing_key_id(public_der, size, store->key_id);
+	return true;
+}
+
 static void free_store(struct agent_store *store)
 {
 	agent_store_free_leases(store);
@@ -69,7 +83,7 @@ struct agent_store *agent_store_open(const struct agent_store_options *options, 
 			"this agent's state is damaged; after a power cut, and only then, start once with "
 			"--cut-tail");
 	}
-	if (!store->store || !begin_life(store, err) || !agent_store_load_leases(store, err) ||
+	if (!store->store || !name_key(store, err) || !begin_life(store, err) || !agent_store_load_leases(store, err) ||
 		!berth_thread_start(&store->writer, "store", agent_store_writer, store, err)) {
 		free_store(store);
 		return NULL;

@@ -2,7 +2,8 @@
 // What an agent keeps on its disk: the outbox, the incarnation that it obeys, the leases that it holds and the results
 // that it has not reported yet. Records are those of berth/store/v1/agent.proto.
 //
-// Every write is synced before its caller goes on; writes of several threads that come together share one sync. Any
+// Every write is synced before its caller goes on; writes of several threads that come together share one sync, and the
+// results among them one signature. Any
 // thread may call. A write that fails ends the process (crash-only: what is on the disk decides at the next start); a
 // full disk is waited for, bounded.
 #pragma once
@@ -13,6 +14,7 @@
 #include "berth/store/v1/agent.pb-c.h"
 #include "berth/v1/fleet.pb-c.h"
 #include "common/base/error.h"
+#include "common/evidence/sign.h"
 
 struct agent_store;
 struct agent_write;
@@ -20,6 +22,8 @@ struct agent_write;
 struct agent_store_options {
 	const char *folder;
 	bool cut_tail; // as in common/store
+	// Signs the statements of results; outlives the store. NULL: they stay unsigned, and no coordinator takes them.
+	const struct berth_signing_key *signing_key;
 	// Told of each report when it is on the disk, in the order of their sequences, by the store's own thread.
 	void (*committed)(void *context, const Berth__V1__Report *report);
 	void *context;
@@ -34,7 +38,7 @@ Berth__Store__V1__Obeyed *agent_store_obeyed(struct agent_store *store);
 
 // --- writes: make one, fill it, give it ---
 struct agent_write *agent_write_new(void);
-// Appends to the outbox; the store gives sequence and boot id. One in each write.
+// Appends to the outbox; the store gives sequence and boot id, and a result its signature. One in each write.
 void agent_write_report(struct agent_write *write, const Berth__V1__Report *report);
 void agent_write_put(struct agent_write *write, const char *key, const void *message);
 void agent_write_delete(struct agent_write *write, const char *key);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside the agent's store: store.c opens and reads, store_write.c is the writing thread, store_leases.c the book.
+// Inside the agent's store: store.c opens and reads, store_write.c is the writing thread, store_sign.c
+// signs for it, store_leases.c is the book.
 #pragma once
 
 #include <pthread.h>
@@ -43,7 +44,8 @@ struct agent_store {
 	struct berth_store *store;
 	struct agent_store_options options;
 	char boot_id[BERTH_ID_SIZE];
-	pthread_mutex_t lock; // guards what follows; never held over I/O
+	char key_id[BERTH_DIGEST_HEX_SIZE]; // of the signing key; empty without one
+	pthread_mutex_t lock;               // guards what follows; never held over I/O
 	pthread_cond_t changed;
 	struct agent_write *pending;
 	struct agent_held *held;
@@ -52,6 +54,8 @@ struct agent_store {
 	uint64_t sequence; // the writing thread's: of the newest report
 };
 
+// The writing thread: signs the statements of the results in a group, which go to the disk together.
+void agent_store_sign(struct agent_store *store, struct agent_write *const *group, size_t count);
 void *agent_store_writer(void *store);
 void agent_write_free(struct agent_write *write);
 bool agent_store_load_leases(struct agent_store *store, struct berth_error *err);

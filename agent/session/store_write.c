@@ -185,6 +185,7 @@ void *agent_store_writer(void *context)
 	struct agent_write *group[AGENT_STORE_GROUP_MAX];
 	size_t count;
 	while ((count = take_group(store, group))) {
+		agent_store_sign(store, group, count);
 		for (size_t i = 0; i < count; i++) {
 			fill(store, batch, group[i]);
 		}

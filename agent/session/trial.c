@@ -75,7 +75,6 @@ static void run_in(
 		.leases = {.runner = session->runner, .book = agent_store_book(session->store)},
 		.fleet = session->options.fleet,
 		.agent = session->options.agent,
-		.signing_key = session->options.signing_key,
 		.phase = tell_phase,
 		.context = trial,
 	};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What proves a result: what the environment was seen to be, how every lease ended, and a signed statement over both.
+// What proves a result: what the environment was seen to be, how every lease ended, and a statement over both.
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +7,7 @@
 #include "common/base/buf.h"
 #include "common/base/mem.h"
 #include "common/codec/proto.h"
+#include "common/evidence/statement.h"
 
 static bool add_attestation(struct trial *trial, Berth__V1__Evidence *evidence, struct berth_error *err)
 {
@@ -107,26 +108,14 @@ static berth_json *statement_json(const struct trial *trial, const Berth__V1__Ev
 	return json;
 }
 
-static bool sign(struct trial *trial, Berth__V1__Evidence *evidence, struct berth_error *err)
+static bool add_statement(struct trial *trial, Berth__V1__Evidence *evidence, struct berth_error *err)
 {
-	const struct berth_signing_key *key = trial->host->signing_key;
 	BERTH_AUTO(berth_buf_free) struct berth_buf text = {0};
 	BERTH_AUTO(berth_json_cleanup) berth_json *json = statement_json(trial, evidence);
-	BERTH_AUTO_FREE uint8_t *public_der = NULL;
-	size_t size = 0;
-	char key_id[BERTH_DIGEST_HEX_SIZE];
-	uint8_t signature[BERTH_SIGNATURE_SIZE];
-	if (!key) {
-		return berth_fail(err, BERTH_ERROR_INTERNAL, "this agent has no signing key");
-	}
-	if (!berth_json_write_canonical(json, &text, err) || !berth_signing_key_public(key, &public_der, &size, err) ||
-		!berth_sign(key, BERTH_STATEMENT_TYPE, text.data, text.size, signature, err)) {
+	if (!berth_json_write_canonical(json, &text, err)) {
 		return false;
 	}
-	berth_signing_key_id(public_der, size, key_id);
 	berth_proto_set_string(&evidence->statement, berth_buf_text(&text));
-	berth_proto_set_string(&evidence->key_id, key_id);
-	berth_proto_set_bytes(&evidence->signature, signature, sizeof signature);
 	return true;
 }
 
@@ -136,5 +125,5 @@ bool trial_evidence(struct trial *trial, struct berth_error *err)
 	berth__v1__evidence__init(evidence);
 	trial->result->evidence = evidence;
 	add_receipts(trial, evidence);
-	return add_attestation(trial, evidence, err) && sign(trial, evidence, err);
+	return add_attestation(trial, evidence, err) && add_statement(trial, evidence, err);
 }

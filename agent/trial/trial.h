@@ -5,12 +5,10 @@
 #include "agent/core/lease.h"
 #include "berth/v1/evidence.pb-c.h"
 #include "berth/v1/fleet.pb-c.h"
-#include "common/evidence/sign.h"
 
 struct berth_trial_host {
 	struct berth_lease_driver leases;
 	const char *fleet, *agent;
-	const struct berth_signing_key *signing_key;
 	// Told at each phase; must not block.
 	void (*phase)(void *context, const char *phase);
 	void *context;
@@ -22,9 +20,9 @@ struct berth_trial_input {
 	const char *work_folder; // empty; becomes the trial's folder: agent/ verifier/ artifacts/ steps/ trial.log ...
 };
 
-// Always gives a result, with its evidence signed over everything but the folder's blob, and leaves every lease of the
-// assignment retired or cleanup_failed. A cancel (or a lost hold) ends it with CANCELLED. Secrets are redacted in the
-// work folder before it returns.
+// Always gives a result, with its evidence (whose statement is signed when its report reaches the disk), and leaves
+// every lease of the assignment retired or cleanup_failed. A cancel (or a lost hold) ends it with CANCELLED. Secrets
+// are redacted in the work folder before it returns.
 void berth_trial_run(const struct berth_trial_host *host, const struct berth_trial_input *input,
 	struct berth_cancel *cancel, Berth__V1__TrialResult *result);
 // Frees what berth_trial_run put into the result, which the caller initialised.

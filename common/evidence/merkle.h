@@ -37,6 +37,9 @@ bool berth_merkle_inclusion(uint64_t index, uint64_t size, berth_merkle_node_fn 
 	struct berth_digest *proof, size_t *count, struct berth_error *err);
 bool berth_merkle_consistency(uint64_t old_size, uint64_t size, berth_merkle_node_fn node, void *context,
 	struct berth_digest *proof, size_t *count, struct berth_error *err);
+// The root that a leaf and its proof give; false when a proof of this length leads to none.
+bool berth_merkle_inclusion_root(const struct berth_digest *leaf, uint64_t index, uint64_t size,
+	const struct berth_digest *proof, size_t count, struct berth_digest *root);
 bool berth_merkle_verify_inclusion(const struct berth_digest *leaf, uint64_t index, uint64_t size,
 	const struct berth_digest *proof, size_t count, const struct berth_digest *root);
 bool berth_merkle_verify_consistency(uint64_t old_size, const struct berth_digest *old_root, uint64_t size,

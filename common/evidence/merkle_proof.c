@@ -97,8 +97,8 @@ bool berth_merkle_consistency(uint64_t old_size, uint64_t size, berth_merkle_nod
 	return true;
 }
 
-bool berth_merkle_verify_inclusion(const struct berth_digest *leaf, uint64_t index, uint64_t size,
-	const struct berth_digest *proof, size_t count, const struct berth_digest *root)
+bool berth_merkle_inclusion_root(const struct berth_digest *leaf, uint64_t index, uint64_t size,
+	const struct berth_digest *proof, size_t count, struct berth_digest *root)
 {
 	if (index >= size) {
 		return false;
@@ -120,7 +120,15 @@ bool berth_merkle_verify_inclusion(const struct berth_digest *leaf, uint64_t ind
 		index >>= 1;
 		last >>= 1;
 	}
-	return last == 0 && berth_digest_equal(&hash, root);
+	*root = hash;
+	return last == 0;
+}
+
+bool berth_merkle_verify_inclusion(const struct berth_digest *leaf, uint64_t index, uint64_t size,
+	const struct berth_digest *proof, size_t count, const struct berth_digest *root)
+{
+	struct berth_digest made;
+	return berth_merkle_inclusion_root(leaf, index, size, proof, count, &made) && berth_digest_equal(&made, root);
 }
 
 static bool climb(uint64_t index, uint64_t last, const struct berth_digest *seed, const struct berth_digest *proof,

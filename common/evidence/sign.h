@@ -10,9 +10,6 @@
 #include "common/base/error.h"
 
 #define BERTH_SIGNATURE_SIZE 64
-// The payload type of a trial's signed statement: what an agent signs and a coordinator checks.
-#define BERTH_STATEMENT_TYPE    "application/vnd.berth.trial-statement+json"
-#define BERTH_STATEMENT_VERSION 1
 
 struct berth_signing_key;
 

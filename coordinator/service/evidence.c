@@ -4,7 +4,7 @@
 
 #include "common/base/mem.h"
 #include "common/codec/json.h"
-#include "common/evidence/sign.h"
+#include "common/evidence/statement.h"
 #include "coordinator/service/daemon.h"
 
 #define STATEMENT_SIZE_MAX   (1024 * 1024)
@@ -91,8 +91,27 @@ static bool are_receipts(const berth_json *statement, const Berth__V1__TrialDone
 	return true;
 }
 
-const char *berth_evidence_fault(
-	const uint8_t *key_der, size_t key_size, const char *agent, const Berth__V1__TrialDone *done)
+static const char *signature_fault(const uint8_t *key_der, size_t key_size, struct berth_checked_group *checked,
+	const Berth__V1__Evidence *evidence, size_t size)
+{
+	const struct berth_signed_statement of = {.statement = evidence->statement,
+		.size = size,
+		.index = evidence->group_index,
+		.group_size = evidence->group_size,
+		.path = evidence->path.data,
+		.path_size = evidence->path.len,
+		.signature = evidence->signature.data,
+		.signature_size = evidence->signature.len};
+	struct berth_error err;
+	if (key_size && berth_statement_verify(key_der, key_size, &of, checked, &err)) {
+		return NULL;
+	}
+	return key_size && err.code == BERTH_ERROR_INVALID ? "the statement has no place in the group that was signed"
+	                                                   : "the statement is not signed by the agent's enrolled key";
+}
+
+const char *berth_evidence_fault(const uint8_t *key_der, size_t key_size, struct berth_checked_group *checked,
+	const char *agent, const Berth__V1__TrialDone *done)
 {
 	const Berth__V1__Evidence *evidence = done->result->evidence;
 	if (!evidence || !evidence->statement[0]) {
@@ -102,9 +121,9 @@ const char *berth_evidence_fault(
 	if (size > STATEMENT_SIZE_MAX) {
 		return "the statement is too large";
 	}
-	if (!key_size || !berth_verify(key_der, key_size, BERTH_STATEMENT_TYPE, evidence->statement, size,
-				 evidence->signature.data, evidence->signature.len, NULL)) {
-		return "the statement is not signed by the agent's enrolled key";
+	const char *fault = signature_fault(key_der, key_size, checked, evidence, size);
+	if (fault) {
+		return fault;
 	}
 	BERTH_AUTO(berth_json_cleanup)
 	berth_json *statement = berth_json_parse(evidence->statement, size, "statement", NULL);

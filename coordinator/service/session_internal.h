@@ -15,6 +15,7 @@ struct session {
 	bool seen_held;           // this ledger holds what it saw
 	uint8_t *signing_key_der; // set before the first message after Hello is taken
 	size_t signing_key_size;
+	struct berth_checked_group checked; // of that key; whoever takes the session's newest message
 	struct session *prev, *next;
 	// The engine's thread only.
 	bool had_secrets; // its stream may still hold some in its buffers

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/evidence/sign.h"
+#include "common/evidence/statement.h"
 #include "tests/bench/ledger/load.h"
 
 #define STATEMENT_SIZE 640
@@ -83,7 +83,7 @@ struct cycle { // what the messages of one completion point into
 	Berth__V1__LeaseReceipt receipt, *receipts[1];
 	Berth__V1__Lease lease;
 	char statement[STATEMENT_SIZE];
-	uint8_t signature[BERTH_SIGNATURE_SIZE];
+	struct berth_digest path[BERTH_STATEMENT_PATH_MAX];
 };
 
 static Berth__V1__Report *begin_report(struct agent *agent, struct cycle *cycle, size_t number)
@@ -158,7 +158,6 @@ static void add_proofs(struct agent *agent, struct cycle *cycle, const struct sl
 
 static void add_done(struct agent *agent, struct cycle *cycle, const struct slot *slot, size_t number)
 {
-	struct berth_error err;
 	Berth__V1__Report *report = begin_report(agent, cycle, number);
 	berth__v1__trial_done__init(&cycle->done);
 	berth__v1__trial_key__init(&cycle->key);
@@ -177,16 +176,33 @@ static void add_done(struct agent *agent, struct cycle *cycle, const struct slot
 			"null,\"trial\":{\"generation\":%u,\"index\":%u,\"job_id\":\"%s\"},\"version\":1}",
 			agent->name, slot->generation, slot->index, agent->load->job);
 	}
-	bench_must(berth_sign(agent->load->operator_.signing, BERTH_STATEMENT_TYPE, cycle->statement,
-			   strlen(cycle->statement), cycle->signature, &err),
-		&err);
 	cycle->evidence.statement = cycle->statement;
-	cycle->evidence.signature = (ProtobufCBinaryData){sizeof cycle->signature, cycle->signature};
 	cycle->result.evidence = &cycle->evidence;
 	cycle->done.trial = &cycle->key;
 	cycle->done.result = &cycle->result;
 	report->body_case = BERTH__V1__REPORT__BODY_DONE;
 	report->done = &cycle->done;
+}
+
+// Together, as an agent's store signs what it syncs together.
+static void sign_all(struct agent *agent, struct cycle *cycles, size_t count)
+{
+	static uint8_t signature[BERTH_SIGNATURE_SIZE];
+	struct berth_statement_group *group = berth_statement_group_new();
+	struct berth_error err;
+	for (size_t i = 0; i < count; i++) {
+		berth_statement_group_add(group, cycles[i].statement, strlen(cycles[i].statement));
+	}
+	bench_must(berth_statement_group_sign(group, agent->load->operator_.signing, signature, &err), &err);
+	for (size_t i = 0; i < count; i++) {
+		Berth__V1__Evidence *evidence = &cycles[i].evidence;
+		size_t hashes = berth_statement_group_path(group, i, cycles[i].path);
+		evidence->signature = (ProtobufCBinaryData){sizeof signature, signature};
+		evidence->path = (ProtobufCBinaryData){hashes * BERTH_DIGEST_SIZE, cycles[i].path[0].bytes};
+		evidence->group_index = (uint32_t)i;
+		evidence->group_size = (uint32_t)count;
+	}
+	berth_statement_group_free(group);
 }
 
 grpc_byte_buffer *report_completions(struct agent *agent, const struct planned *planned, size_t count)
@@ -203,5 +219,6 @@ grpc_byte_buffer *report_completions(struct agent *agent, const struct planned *
 			messages[batch.n_messages++] = &cycles[i].message[j];
 		}
 	}
+	sign_all(agent, cycles, count);
 	return pack(&batch);
 }

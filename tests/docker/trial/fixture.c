@@ -29,7 +29,6 @@ bool bench_open(struct bench *bench, const char *host, bool foreign_cgroups)
 	bench->host = berth_strdup(host);
 	bench->folder = berth_test_folder();
 	struct berth_error err = {0};
-	BERTH_AUTO_FREE char *key = berth_path_join(bench->folder, "signing.pem");
 	bench->http = berth_http_new(&err);
 	assert_ok(bench->http != NULL, err);
 	bench->docker = berth_docker_open(bench->http, host, berth_within_ms(ENGINE_MS, NULL), &err);
@@ -38,8 +37,6 @@ bool bench_open(struct bench *bench, const char *host, bool foreign_cgroups)
 		.fleet = bench->fleet, .agent = "quay-1", .foreign_cgroups = foreign_cgroups};
 	bench->runner = berth_local_runner_new(bench->docker, &options, berth_within_ms(ENGINE_MS, NULL), &err);
 	assert_ok(bench->runner != NULL, err);
-	bench->key = berth_signing_key_open(key, &err);
-	assert_ok(bench->key != NULL, err);
 	return true;
 }
 
@@ -53,7 +50,6 @@ void bench_close(struct bench *bench)
 	bench->runner->free(bench->runner);
 	berth_docker_free(bench->docker);
 	berth_http_free(bench->http);
-	berth_signing_key_free(bench->key);
 	free(bench->host);
 	free(bench->folder);
 	*bench = (struct bench){0};
@@ -197,7 +193,6 @@ void bench_run(struct bench *bench, const char *task_folder, const struct trial_
 			.book = options->book ? *options->book : (struct berth_lease_book){bench_mark, bench}},
 		.fleet = bench->fleet,
 		.agent = "quay-1",
-		.signing_key = bench->key,
 		.phase = bench->on_phase,
 		.context = bench->context,
 	};

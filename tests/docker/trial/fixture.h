@@ -16,7 +16,6 @@ struct bench {
 	struct berth_http *http;
 	struct berth_docker *docker;
 	struct berth_runner *runner;
-	struct berth_signing_key *key;
 	char *folder;
 	pthread_mutex_t lock;
 	int moves;

@@ -20,6 +20,8 @@ static void never(void *context)
 	(void)context;
 }
 
+#define GROUP_SIZE 3 // statements that are signed together
+
 static char *read_text(const char *folder, const char *name)
 {
 	struct berth_error err;
@@ -411,10 +413,24 @@ void quay_move(struct agent *agent, const char *lease, Berth__V1__LeaseState to,
 	report(agent, &body);
 }
 
+// Second of a group of three, as one of three results that an agent syncs together.
+static size_t sign_among_others(const struct fixture *f, const char *statement,
+	uint8_t signature[static BERTH_SIGNATURE_SIZE], struct berth_digest path[static BERTH_STATEMENT_PATH_MAX])
+{
+	struct berth_error err;
+	struct berth_statement_group *group = berth_statement_group_new();
+	berth_statement_group_add(group, "first", strlen("first"));
+	berth_statement_group_add(group, statement, strlen(statement));
+	berth_statement_group_add(group, "third", strlen("third"));
+	assert_ok(berth_statement_group_sign(group, f->signing, signature, &err), err);
+	size_t hashes = berth_statement_group_path(group, 1, path);
+	berth_statement_group_free(group);
+	return hashes;
+}
+
 Berth__V1__Report *quay_done(
 	const struct fixture *f, const Berth__V1__Assignment *assignment, enum quay_honesty honesty)
 {
-	struct berth_error err;
 	Berth__V1__Lease *lease = assignment->leases[0];
 	struct berth_digest digest = berth_sha256("{}", 2);
 	char digest_text[BERTH_DIGEST_TEXT_SIZE];
@@ -427,7 +443,8 @@ Berth__V1__Report *quay_done(
 		assignment->trial->index, assignment->trial->job_id,
 		BERTH_STATEMENT_VERSION + (honesty == QUAY_OTHER_VERSION));
 	uint8_t signature[BERTH_SIGNATURE_SIZE];
-	assert_ok(berth_sign(f->signing, BERTH_STATEMENT_TYPE, statement, strlen(statement), signature, &err), err);
+	struct berth_digest path[BERTH_STATEMENT_PATH_MAX];
+	size_t hashes = sign_among_others(f, statement, signature, path);
 	Berth__V1__Attestation attestation = BERTH__V1__ATTESTATION__INIT, *attestations[] = {&attestation};
 	Berth__V1__LeaseReceipt receipt = BERTH__V1__LEASE_RECEIPT__INIT, *receipts[] = {&receipt};
 	Berth__V1__Evidence evidence = BERTH__V1__EVIDENCE__INIT;
@@ -442,6 +459,9 @@ Berth__V1__Report *quay_done(
 	evidence.n_attestations = evidence.n_receipts = 1;
 	evidence.statement = statement;
 	evidence.signature = (ProtobufCBinaryData){sizeof signature, signature};
+	evidence.path = (ProtobufCBinaryData){hashes * sizeof path[0], path[0].bytes};
+	evidence.group_index = honesty == QUAY_OTHER_PLACE ? 0 : honesty == QUAY_NO_PLACE ? GROUP_SIZE : 1;
+	evidence.group_size = GROUP_SIZE;
 	result.outcome = BERTH__V1__OUTCOME__OUTCOME_SCORED;
 	result.rewards_json = (char *)"{\"reward\": 0.5}";
 	result.evidence = &evidence;

@@ -85,8 +85,9 @@ void quay_beat(struct agent *agent);   // and remembers the head of the answer
 Berth__V1__CoordinatorMessage *quay_receive(struct agent *agent, Berth__V1__CoordinatorMessage__BodyCase wanted);
 void quay_move(struct agent *agent, const char *lease, Berth__V1__LeaseState to, Berth__V1__DeathProof proof);
 // Runs an assignment to its scored end, with a folder in the report. QUAY_LIES signs another reward than it reports;
-// QUAY_OTHER_FOLDER sends other bytes than those that it names.
-enum quay_honesty { QUAY_HONEST, QUAY_LIES, QUAY_OTHER_FOLDER, QUAY_OTHER_VERSION };
+// QUAY_OTHER_FOLDER sends other bytes than those that it names; QUAY_OTHER_PLACE claims another's place in the group
+// that was signed, QUAY_NO_PLACE one that is in no group.
+enum quay_honesty { QUAY_HONEST, QUAY_LIES, QUAY_OTHER_FOLDER, QUAY_OTHER_VERSION, QUAY_OTHER_PLACE, QUAY_NO_PLACE };
 #define QUAY_FOLDER "the tar of a trial's folder"
 void quay_finish(struct agent *agent, const Berth__V1__Assignment *assignment, enum quay_honesty honesty);
 // The report of that end alone, without its sequence; the caller frees it.

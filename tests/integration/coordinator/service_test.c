@@ -291,6 +291,16 @@ static void x1_a_statement_of_another_version_is_run_again(void **state)
 	assert_run_again(*state, QUAY_OTHER_VERSION);
 }
 
+static void a_statement_in_anothers_place_is_run_again(void **state)
+{
+	assert_run_again(*state, QUAY_OTHER_PLACE);
+}
+
+static void a_statement_in_a_place_of_no_group_is_run_again(void **state)
+{
+	assert_run_again(*state, QUAY_NO_PLACE);
+}
+
 static void a_result_that_comes_with_another_folder_is_run_again(void **state)
 {
 	assert_run_again(*state, QUAY_OTHER_FOLDER);
@@ -332,6 +342,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(an_agent_scores_a_job_and_a_restart_changes_nothing),
 	TEST(a_result_that_says_more_than_was_signed_is_run_again),
 	TEST(x1_a_statement_of_another_version_is_run_again),
+	TEST(a_statement_in_anothers_place_is_run_again),
+	TEST(a_statement_in_a_place_of_no_group_is_run_again),
 	TEST(a_result_that_comes_with_another_folder_is_run_again),
 	TEST(a_cancel_reaches_the_agent_and_the_watcher),
 };

@@ -10,6 +10,7 @@
 #include "common/evidence/head.h"
 #include "common/evidence/private_file.h"
 #include "common/evidence/sign.h"
+#include "common/evidence/statement.h"
 #include "tests/support/test.h"
 
 #define TYPE "http://example.com/HelloWorld"
@@ -205,7 +206,7 @@ static void a_head_is_signed_as_one_line_of_canonical_json(void **state)
 	assert_ok(berth_head_sign(fixture->key, &head, signature, &err), err);
 	assert_ok(berth_head_verify(fixture->der, fixture->der_size, &head, signature, sizeof signature, &err), err);
 	// It is no trial's statement, whatever its text.
-	assert_fails(berth_verify(fixture->der, fixture->der_size, BERTH_STATEMENT_TYPE, text.data, text.size,
+	assert_fails(berth_verify(fixture->der, fixture->der_size, BERTH_STATEMENTS_TYPE, text.data, text.size,
 			     signature, sizeof signature, &err),
 		err, BERTH_ERROR_CORRUPT, "does not fit");
 	head.root.bytes[31] ^= 1;

@@ -14,6 +14,7 @@
 #include "common/base/clock.h"
 #include "common/base/mem.h"
 #include "common/codec/proto.h"
+#include "common/evidence/statement.h"
 #include "tests/support/test.h"
 
 #define THREADS 8
@@ -328,6 +329,129 @@ static void reports_of_many_threads_have_no_gap_and_older_lives_come_first(void 
 	agent_store_close(store);
 }
 
+// --- results that are signed together ---
+
+#define RESULTS 20
+
+struct signing {
+	struct berth_signing_key *key;
+	uint8_t *der;
+	size_t der_size;
+	pthread_mutex_t held; // while more results come: the store's thread waits for it
+	atomic_bool waits;
+	Berth__V1__Report *told[RESULTS];
+	size_t told_count, read_count, alone_count;
+};
+
+static void wait_and_keep(void *context, const Berth__V1__Report *report)
+{
+	struct signing *signing = context;
+	atomic_store(&signing->waits, true);
+	pthread_mutex_lock(&signing->held);
+	pthread_mutex_unlock(&signing->held);
+	signing->told[signing->told_count++] = berth_proto_clone(report);
+}
+
+static void finish_trial(struct agent_store *store, const char *statement)
+{
+	Berth__V1__TrialDone done = BERTH__V1__TRIAL_DONE__INIT;
+	Berth__V1__TrialResult result = BERTH__V1__TRIAL_RESULT__INIT;
+	Berth__V1__Evidence evidence = BERTH__V1__EVIDENCE__INIT;
+	Berth__V1__Report report = BERTH__V1__REPORT__INIT;
+	evidence.statement = (char *)statement;
+	result.evidence = &evidence;
+	done.trial = &key;
+	done.result = &result;
+	report.body_case = BERTH__V1__REPORT__BODY_DONE;
+	report.done = &done;
+	struct agent_write *write = agent_write_new();
+	agent_write_report(write, &report);
+	agent_store_write_later(store, write);
+}
+
+static void assert_same(const Berth__V1__Report *one, const Berth__V1__Report *other)
+{
+	BERTH_AUTO(berth_buf_free) struct berth_buf ones = {0}, others = {0};
+	berth_proto_pack(one, &ones);
+	berth_proto_pack(other, &others);
+	assert_int_equal(ones.size, others.size);
+	assert_memory_equal(ones.data, others.data, ones.size);
+}
+
+// What is on the disk is what was told, and each statement is proved alone.
+static void check_signed(void *context, const void *message)
+{
+	struct signing *signing = context;
+	const Berth__V1__Report *report = message;
+	const Berth__V1__Evidence *evidence = report->done->result->evidence;
+	assert_same(report, signing->told[signing->read_count++]);
+	if (!*evidence->statement) {
+		assert_int_equal(evidence->signature.len + evidence->group_size, 0);
+		return;
+	}
+	const struct berth_signed_statement of = {.statement = evidence->statement,
+		.size = strlen(evidence->statement),
+		.index = evidence->group_index,
+		.group_size = evidence->group_size,
+		.path = evidence->path.data,
+		.path_size = evidence->path.len,
+		.signature = evidence->signature.data,
+		.signature_size = evidence->signature.len};
+	struct berth_error err;
+	struct berth_checked_group none = {0};
+	assert_ok(berth_statement_verify(signing->der, signing->der_size, &of, &none, &err), err);
+	char id[BERTH_DIGEST_HEX_SIZE];
+	berth_signing_key_id(signing->der, signing->der_size, id);
+	assert_string_equal(evidence->key_id, id);
+	signing->alone_count += evidence->group_size == 1;
+	assert_true(evidence->group_size == 1 || evidence->group_size == RESULTS - 2);
+}
+
+// The first comes alone; the last has no statement, so nothing to sign.
+static void finish_trials(struct agent_store *store, struct signing *signing)
+{
+	pthread_mutex_lock(&signing->held);
+	finish_trial(store, "the first");
+	while (!atomic_load(&signing->waits)) {
+		berth_sleep_ms(1, berth_within_ms(1000, NULL), NULL);
+	}
+	for (size_t i = 1; i < RESULTS - 1; i++) {
+		BERTH_AUTO_FREE char *statement = berth_format("{\"index\":%zu}", i);
+		finish_trial(store, statement);
+	}
+	finish_trial(store, "");
+	pthread_mutex_unlock(&signing->held);
+}
+
+static void results_that_reach_the_disk_together_are_signed_together(void **state)
+{
+	(void)state;
+	BERTH_AUTO_FREE char *folder = berth_test_folder();
+	BERTH_AUTO_FREE char *key_file = berth_format("%s/signing.pem", folder);
+	BERTH_AUTO_FREE char *store_folder = berth_format("%s/store", folder);
+	struct signing signing = {.held = PTHREAD_MUTEX_INITIALIZER};
+	struct berth_error err;
+	signing.key = berth_signing_key_open(key_file, &err);
+	assert_ok(signing.key != NULL, err);
+	assert_ok(berth_signing_key_public(signing.key, &signing.der, &signing.der_size, &err), err);
+	const struct agent_store_options options = {
+		.folder = store_folder, .signing_key = signing.key, .committed = wait_and_keep, .context = &signing};
+	struct agent_store *store = agent_store_open(&options, &err);
+	assert_ok(store != NULL, err);
+	finish_trials(store, &signing);
+	agent_store_close(store);
+	store = agent_store_open(&options, &err);
+	assert_ok(agent_store_each_report(store, check_signed, &signing, &err), err);
+	assert_int_equal(signing.read_count, RESULTS);
+	assert_int_equal(signing.alone_count, 1);
+	agent_store_close(store);
+	for (size_t i = 0; i < RESULTS; i++) {
+		berth_proto_free(signing.told[i]);
+	}
+	berth_signing_key_free(signing.key);
+	free(signing.der);
+}
+
 // --- a write that fails below the store ---
 
 #define PATIENCE_S 30 // less than a wait for room
@@ -373,6 +497,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_cleanup_that_fails_again_in_the_same_way_is_reported_once),
 	cmocka_unit_test(a_lease_is_timed_from_its_dispatch_to_the_proof_by_the_life_that_saw_both),
 	cmocka_unit_test(reports_of_many_threads_have_no_gap_and_older_lives_come_first),
+	cmocka_unit_test(results_that_reach_the_disk_together_are_signed_together),
 	cmocka_unit_test(a_write_that_the_disk_refused_ends_the_agent_at_once),
 };
 BERTH_TEST_MAIN(tests)

@@ -225,16 +225,11 @@ static void run(struct fake *fake, const char *toml, Berth__V1__Assignment *assi
 	fake->runner.close = fake_close;
 	BERTH_AUTO_FREE char *task = make_task(toml);
 	BERTH_AUTO_FREE char *work = berth_test_folder();
-	BERTH_AUTO_FREE char *key_path = berth_path_join(work, "../signing.pem");
-	struct berth_error err = {0};
-	struct berth_signing_key *key = berth_signing_key_open(key_path, &err);
-	assert_ok(key != NULL, err);
 	const struct berth_trial_host host = {
-		.leases = {&fake->runner, {book_mark, fake}}, .fleet = "harbor", .agent = "quay-1", .signing_key = key};
+		.leases = {&fake->runner, {book_mark, fake}}, .fleet = "harbor", .agent = "quay-1"};
 	const struct berth_trial_input input = {.assignment = assignment, .task_folder = task, .work_folder = work};
 	berth__v1__trial_result__init(result);
 	berth_trial_run(&host, &input, fake->cancel, result);
-	berth_signing_key_free(key);
 	berth_proto_free(assignment);
 }
 
@@ -375,6 +370,8 @@ static void a_lease_that_was_not_used_was_never_dispatched(void **state)
 	assert_int_equal(evidence->receipts[1]->lease->proof, BERTH__V1__DEATH_PROOF__NEVER_DISPATCHED);
 	assert_int_equal(evidence->n_attestations, 1);
 	assert_string_equal(evidence->attestations[0]->json, "{\"image_id\":\"sha256:00\"}");
+	assert_non_null(strstr(evidence->statement, evidence->attestations[0]->digest));
+	assert_int_equal(evidence->signature.len, 0); // that is made where its report reaches the disk
 	berth_trial_result_free(&result);
 }
 
