@@ -218,11 +218,13 @@ static bool take_place(const struct backup *backup, struct berth_error *err)
 	BERTH_AUTO_FREE char *fresh = berth_path_join(backup->fresh, "ledger");
 	BERTH_AUTO_FREE char *place = berth_path_join(backup->folder, "ledger");
 	BERTH_AUTO_FREE char *floor = berth_path_join(backup->folder, "ledger.floor");
-	BERTH_AUTO_FREE char *old = berth_path_join(backup->folder, "old");
-	if (!berth_remove_all(old, err)) {
+	BERTH_AUTO_FREE char *old = berth_path_join(backup->folder, CLI_BACKUP_OLD);
+	// Without a ledger in its place the old one is the backup: a command was killed between the two renames.
+	bool replaces = berth_file_exists(place);
+	if (replaces && !berth_remove_all(old, err)) {
 		return false;
 	}
-	if ((rename(place, old) < 0 && errno != ENOENT) || rename(fresh, place) < 0) {
+	if ((replaces && rename(place, old) < 0) || rename(fresh, place) < 0) {
 		return berth_fail_errno(err, "cannot put the copy in its place in %s", backup->folder);
 	}
 	unlink(floor);

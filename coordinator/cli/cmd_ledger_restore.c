@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `berth ledger restore BACKUP DATA`: a data folder made from a backup, with the mark that its first start tells the
-// fleet. Offline, on the coordinator's host.
+// fleet. Offline, on the coordinator's host. The copy is made and checked in DATA/restoring, and takes its place last.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -169,28 +169,39 @@ static bool check(
 	return core && holds(data, head, err);
 }
 
+static bool write_mark(struct cli *cli, const char *data, const struct berth_audit *audit, struct berth_error *err)
+{
+	struct berth_restored mark = {.size = audit->head.sequence, .leaf = audit->head.leaf, .root = audit->head.root};
+	snprintf(mark.reason, sizeof mark.reason, "%s", cli_args_text(&cli->args, CLI_FLAG_REASON));
+	return berth_restored_write(data, &mark, err);
+}
+
+static bool take_place(const char *data, const char *checked, const char *place, struct berth_error *err)
+{
+	BERTH_AUTO_FREE char *floor = berth_path_join(data, "ledger.floor");
+	unlink(floor); // of a ledger that was there before
+	if (rename(checked, place) < 0) {
+		return berth_fail_errno(err, "cannot put the ledger in its place in %s", data);
+	}
+	return berth_sync_dir(data, err);
+}
+
 static bool restore(struct cli *cli, const struct cli_backup_head *head, struct berth_audit *audit, uint64_t *blobs,
 	struct berth_error *err)
 {
 	const char *backup = cli->args.positionals[0], *data = cli->args.positionals[1];
-	BERTH_AUTO_FREE char *from = berth_path_join(backup, "ledger");
-	BERTH_AUTO_FREE char *to = berth_path_join(data, "ledger");
-	BERTH_AUTO_FREE char *floor = berth_path_join(data, "ledger.floor");
-	if (!is_free(data, to, err)) {
+	BERTH_AUTO_FREE char *from = cli_backup_ledger(backup);
+	BERTH_AUTO_FREE char *place = berth_path_join(data, "ledger");
+	BERTH_AUTO_FREE char *restoring = berth_path_join(data, "restoring");
+	BERTH_AUTO_FREE char *to = berth_path_join(restoring, "ledger");
+	if (!is_free(data, place, err)) {
 		return false;
 	}
-	unlink(floor); // of the ledger that was there
-	bool ok = berth_mkdir_all(data, FOLDER_MODE, err) && copy_blobs(backup, data, blobs, err) &&
-	          copy_ledger(from, to, err) && check(data, head, audit, err);
-	if (ok) {
-		struct berth_restored mark = {
-			.size = audit->head.sequence, .leaf = audit->head.leaf, .root = audit->head.root};
-		snprintf(mark.reason, sizeof mark.reason, "%s", cli_args_text(&cli->args, CLI_FLAG_REASON));
-		ok = berth_restored_write(data, &mark, err);
-	}
-	if (!ok) {
-		berth_remove_all(to, NULL);
-	}
+	bool ok = berth_remove_all(restoring, err) && berth_mkdir_all(restoring, FOLDER_MODE, err) &&
+	          copy_blobs(backup, data, blobs, err) && copy_ledger(from, to, err) &&
+	          check(restoring, head, audit, err) && write_mark(cli, data, audit, err) &&
+	          take_place(data, to, place, err);
+	berth_remove_all(restoring, NULL);
 	return ok;
 }
 

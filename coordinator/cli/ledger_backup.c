@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coordinator/cli/ledger_backup.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/file.h"
@@ -12,6 +13,17 @@
 #define HEAD          "head.json"
 #define HEAD_SIZE_MAX 4096
 #define HEAD_MODE     0600
+
+char *cli_backup_ledger(const char *folder)
+{
+	char *place = berth_path_join(folder, "ledger");
+	BERTH_AUTO_FREE char *old = berth_path_join(folder, CLI_BACKUP_OLD);
+	if (!berth_file_exists(place) && berth_file_exists(old)) {
+		free(place);
+		return BERTH_STEAL(old);
+	}
+	return place;
+}
 
 bool cli_backup_head_write(
 	const char *folder, const char *fleet, const Berth__V1__LedgerHead *head, struct berth_error *err)

@@ -139,9 +139,9 @@ class World:
         return {"PATH": os.environ["PATH"], "HOME": self.folder, "BERTH_COORDINATOR": "127.0.0.1:%d" % self.port, "NO_COLOR": "1",
                 "BERTH_BLOBS": "127.0.0.1:%d" % self.blobs, "BERTH_CREDENTIALS": self.credentials + "/operator"}
 
-    def command(self, *arguments):
+    def command(self, *arguments, **variables):
         return subprocess.run([self.flags.berth] + list(arguments), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              env=self.environment(), timeout=WAIT_SECONDS)
+                              env=dict(self.environment(), **variables), timeout=WAIT_SECONDS)
 
     def berth(self, *arguments):
         """Standard output of a command that must succeed; asked again while the coordinator is away."""

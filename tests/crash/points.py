@@ -13,6 +13,7 @@ import threading
 import time
 
 import agent_run
+import backup_run
 import coordinator_run
 import rows
 
@@ -20,7 +21,9 @@ FIELDS = ["scenario", "number", "moment", "met", "call", "kind", "phase", "recov
 LINGER_MS = 20  # before a death: enough for an acknowledgement that is sent too early to leave
 TORN = ("write", "pwrite", "writev", "send", "sendmsg")
 SCENARIOS = {"coordinator-start": coordinator_run.Run(life=1), "coordinator-recovery": coordinator_run.Run(life=2),
-             "agent-start": agent_run.Run(life=1), "agent-recovery": agent_run.Run(life=2)}
+             "agent-start": agent_run.Run(life=1), "agent-recovery": agent_run.Run(life=2),
+             "backup-first": backup_run.Run(backup_run.Making(again=False)),
+             "backup-next": backup_run.Run(backup_run.Making(again=True)), "restore": backup_run.Run(backup_run.Restoring())}
 
 
 class Point(collections.namedtuple("Point", "number call kind phase nth")):

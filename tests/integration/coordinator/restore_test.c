@@ -230,6 +230,35 @@ static void a_backup_of_a_restored_ledger_needs_another_folder(void **state)
 	free_loss(&loss);
 }
 
+static void a_backup_that_was_killed_between_its_renames_is_still_one(void **state)
+{
+	struct desk *desk = *state;
+	struct loss loss = {0};
+	struct berth_error err;
+	lose(desk, &loss);
+	BERTH_AUTO_FREE char *place = berth_path_join(loss.backup, "ledger"),
+			     *old = berth_path_join(loss.backup, "old");
+	assert_int_equal(rename(place, old), 0); // as the killed command left it
+	BERTH_AUTO_FREE char *fresh = below(desk, "fresh"), *again = below(desk, "again");
+	SHELL(&desk->shell, "ledger", "restore", loss.backup, fresh, "--reason", "x");
+	assert_code(desk->shell, 0);
+	SHELL(&desk->shell, "ledger", "verify", fresh);
+	assert_code(desk->shell, 0);
+	quay_submit(desk->quay, "another", 1);
+	back_up(desk, loss.backup);
+	assert_false(berth_file_exists(old));
+	SHELL(&desk->shell, "ledger", "restore", loss.backup, again, "--reason", "x");
+	assert_code(desk->shell, 0);
+	// What a killed restore left is in nobody's way, and no ledger.
+	assert_ok(berth_remove_all(again, &err), err);
+	BERTH_AUTO_FREE char *half = berth_path_join(again, "restoring/ledger");
+	assert_ok(berth_mkdir_all(half, 0700, &err), err);
+	SHELL(&desk->shell, "ledger", "restore", loss.backup, again, "--reason", "x");
+	assert_code(desk->shell, 0);
+	quay_leave(&loss.agent);
+	free_loss(&loss);
+}
+
 static void only_operators_back_up(void **state)
 {
 	struct desk *desk = *state;
@@ -280,6 +309,7 @@ static const struct CMUnitTest tests[] = {
 	T(nothing_is_overwritten_by_a_restore),
 	T(a_restore_needs_a_reason_a_backup_and_its_signed_head),
 	T(a_backup_of_a_restored_ledger_needs_another_folder),
+	T(a_backup_that_was_killed_between_its_renames_is_still_one),
 	T(only_operators_back_up),
 	T(what_nothing_uses_is_named_and_may_be_given_up),
 };
