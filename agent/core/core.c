@@ -14,12 +14,22 @@
 #define HEARTBEATS_A_HOLD 3
 #define OUTBOX_FULL       "256 MiB of its reports are in no backup: run `berth ledger backup`"
 
+static void take_incarnation(struct berth_agent_core *core, const Berth__V1__Incarnation *incarnation)
+{
+	bool is_signed = incarnation->signature.len == BERTH_SIGNATURE_SIZE;
+	core->number = incarnation->number;
+	memcpy(core->nonce, incarnation->nonce.data, AGENT_CORE_NONCE_SIZE);
+	core->number_signature_size = is_signed ? BERTH_SIGNATURE_SIZE : 0;
+	if (is_signed) {
+		memcpy(core->number_signature, incarnation->signature.data, BERTH_SIGNATURE_SIZE);
+	}
+}
+
 static void remember(struct berth_agent_core *core, const Berth__Store__V1__Obeyed *obeyed)
 {
 	const Berth__V1__Incarnation *incarnation = obeyed->incarnation;
 	if (incarnation && incarnation->nonce.len == AGENT_CORE_NONCE_SIZE) {
-		core->number = incarnation->number;
-		memcpy(core->nonce, incarnation->nonce.data, AGENT_CORE_NONCE_SIZE);
+		take_incarnation(core, incarnation);
 	}
 	agent_core_head_remember(core, obeyed->seen);
 }
@@ -93,6 +103,8 @@ static Berth__V1__Incarnation incarnation_of(struct berth_agent_core *core)
 	incarnation.number = core->number;
 	if (core->number) {
 		incarnation.nonce = (ProtobufCBinaryData){.data = core->nonce, .len = AGENT_CORE_NONCE_SIZE};
+		incarnation.signature =
+			(ProtobufCBinaryData){.data = core->number_signature, .len = core->number_signature_size};
 	}
 	return incarnation;
 }
@@ -138,6 +150,15 @@ void berth_agent_core_stream_down(struct berth_agent_core *core, int64_t now_ns,
 }
 
 // --- whom to obey ---
+// Whether the ledger's key made it, as far as this agent can ask.
+static bool is_authentic(const struct berth_agent_core *core, const Berth__V1__Incarnation *incarnation)
+{
+	const struct berth_incarnation name = {
+		.fleet = core->fleet, .number = incarnation->number, .nonce = incarnation->nonce.data};
+	return !core->ledger_key || berth_incarnation_verify(core->ledger_key, core->ledger_key_size, &name,
+					    incarnation->signature.data, incarnation->signature.len, NULL);
+}
+
 static char *incarnation_refusal(const struct berth_agent_core *core, const Berth__V1__Incarnation *incarnation)
 {
 	if (!incarnation || !incarnation->number || incarnation->nonce.len != AGENT_CORE_NONCE_SIZE) {
@@ -153,6 +174,11 @@ static char *incarnation_refusal(const struct berth_agent_core *core, const Bert
 		return berth_format("it is a twin of incarnation %" PRIu64
 				    ", which this agent obeys: stop the one that was started from a copy",
 			core->number);
+	}
+	if (incarnation->number > core->number && !is_authentic(core, incarnation)) {
+		return berth_format("its incarnation %" PRIu64 " is not signed with the ledger key of this agent's "
+				    "enrolment (ledger.pem)",
+			incarnation->number);
 	}
 	return NULL;
 }
@@ -243,8 +269,7 @@ static void obey(struct berth_agent_core *core, const Berth__V1__Welcome *welcom
 			welcome->restore->head->sequence, core->seen.sequence);
 		agent_core_head_forget(core);
 	}
-	core->number = incarnation->number;
-	memcpy(core->nonce, incarnation->nonce.data, AGENT_CORE_NONCE_SIZE);
+	take_incarnation(core, incarnation);
 	agent_core_head_see(core, welcome->head);
 	if (!same || core->unsaved) {
 		save(core, same, now_ns, actions);

@@ -6,9 +6,10 @@
 #include "agent/core/core.h"
 #include "common/base/clock.h"
 #include "common/base/digest.h"
+#include "common/evidence/incarnation.h"
 #include "common/evidence/sign.h"
 
-#define AGENT_CORE_NONCE_SIZE 16
+#define AGENT_CORE_NONCE_SIZE BERTH_INCARNATION_NONCE_SIZE
 // Reports on their way and not acknowledged: more wait for an acknowledgement, so that a long outbox fits any stream.
 #define AGENT_CORE_IN_FLIGHT_MAX 256
 // Trials known at once, waiting ones included. A coordinator that sends more has lost count: its stream is ended.
@@ -80,6 +81,8 @@ struct berth_agent_core {
 	enum agent_core_stream stream;
 	uint64_t number; // of the incarnation that is obeyed; 0: none yet
 	uint8_t nonce[AGENT_CORE_NONCE_SIZE];
+	uint8_t number_signature[BERTH_SIGNATURE_SIZE]; // of both, under the ledger's key
+	size_t number_signature_size;                   // 0: the coordinator has no key
 	struct agent_core_seen seen;
 	bool unsaved;
 	int64_t saved_ns;

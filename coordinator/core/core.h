@@ -41,6 +41,10 @@ struct berth_core_config {
 	uint32_t max_generations;
 	int64_t aging_ms; // a cell that waits longer than this keeps hosts free for itself
 	bool allow_unmetered_local;
+	// The public half of the ledger's key (SubjectPublicKeyInfo), which signs incarnations; outlives the core. Size
+	// 0: there is none, and agents are believed.
+	const uint8_t *ledger_key_der;
+	size_t ledger_key_size;
 	struct berth_governor_policy
 		create_policy; // how fast environments are begun, in the whole fleet; all 0: as they come
 };

@@ -5,6 +5,7 @@
 
 #include "common/base/mem.h"
 #include "common/codec/proto.h"
+#include "common/evidence/incarnation.h"
 #include "coordinator/core/state.h"
 
 #define PROTOCOL_VERSION 1
@@ -62,6 +63,22 @@ static bool obeyed_another(const struct berth_core *core, const Berth__V1__Incar
 							 sizeof core->incarnation_nonce) != 0)));
 }
 
+// An agent can't make up a life of a coordinator: the ledger's key has signed it. (Where no key is, nobody can tell.)
+static bool is_proven(const struct berth_core *core, const Berth__V1__Incarnation *obeyed)
+{
+	const struct berth_core_config *config = &core->config;
+	const struct berth_incarnation name = {
+		.fleet = config->fleet, .number = obeyed->number, .nonce = obeyed->nonce.data};
+	return obeyed->nonce.len == BERTH_INCARNATION_NONCE_SIZE && obeyed->number < UINT64_MAX &&
+	       (!config->ledger_key_size || berth_incarnation_verify(config->ledger_key_der, config->ledger_key_size,
+						    &name, obeyed->signature.data, obeyed->signature.len, NULL));
+}
+
+static bool claims_another(const struct berth_core *core, const Berth__V1__Incarnation *obeyed)
+{
+	return obeyed_another(core, obeyed) && !is_proven(core, obeyed);
+}
+
 // Which rule, if any, forbids this session.
 static bool is_refused(const struct decision *decision, const struct agent *agent)
 {
@@ -75,6 +92,11 @@ static bool is_refused(const struct decision *decision, const struct agent *agen
 			agent->name, range ? range->least : 0, range ? range->most : 0, PROTOCOL_VERSION);
 	} else if (strlen(hello->boot_id) != BERTH_ID_SIZE - 1) {
 		refuse(decision, BERTH_ERROR_INVALID, "agent %s sent a boot id that is not 32 digits", agent->name);
+	} else if (claims_another(core, hello->obeyed)) {
+		refuse(decision, BERTH_ERROR_DENIED,
+			"agent %s claims to obey incarnation %llu, which the key of this ledger did not sign: if its "
+			"state is not of this fleet, enroll it with an empty one",
+			agent->name, (unsigned long long)hello->obeyed->number);
 	} else if (hello->obeyed && hello->obeyed->number > core->incarnation_number) {
 		refuse(decision, BERTH_ERROR_FENCED,
 			"agent %s obeys incarnation %llu, this coordinator is %llu: a newer one runs, and this one "
@@ -147,7 +169,8 @@ void decide_hello(const struct decision *decision)
 			command->agent, agent ? " since it was given up" : "", command->agent);
 		return;
 	}
-	if (agent->resending && obeyed_another(decision->core, command->hello->obeyed)) {
+	const Berth__V1__Incarnation *obeyed = command->hello->obeyed;
+	if (agent->resending && obeyed_another(decision->core, obeyed) && is_proven(decision->core, obeyed)) {
 		raise_incarnation(decision, agent);
 	}
 	if (is_refused(decision, agent)) {

@@ -7,6 +7,7 @@
 
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/evidence/incarnation.h"
 #include "common/evidence/restore.h"
 
 struct berth_heads {
@@ -126,6 +127,17 @@ void berth_heads_fill_restore(struct berth_heads *heads, const struct berth_core
 	struct berth_error err;
 	if (heads->key && berth_restore_sign(heads->key, &text, storage->signature, &err)) {
 		message->signature = (ProtobufCBinaryData){.len = BERTH_SIGNATURE_SIZE, .data = storage->signature};
+	}
+}
+
+void berth_heads_sign_incarnation(
+	struct berth_heads *heads, Berth__V1__Incarnation *incarnation, uint8_t signature[static BERTH_SIGNATURE_SIZE])
+{
+	const struct berth_incarnation name = {
+		.fleet = heads->fleet, .number = incarnation->number, .nonce = incarnation->nonce.data};
+	struct berth_error err;
+	if (heads->key && berth_incarnation_sign(heads->key, &name, signature, &err)) {
+		incarnation->signature = (ProtobufCBinaryData){.len = BERTH_SIGNATURE_SIZE, .data = signature};
 	}
 }
 

@@ -32,6 +32,10 @@ struct berth_signed_restore { // likewise
 void berth_heads_fill_restore(struct berth_heads *heads, const struct berth_core_restore *restore,
 	struct berth_signed_restore *storage, Berth__V1__Restore *message);
 
+// Signs an incarnation, which then points into `signature`.
+void berth_heads_sign_incarnation(
+	struct berth_heads *heads, Berth__V1__Incarnation *incarnation, uint8_t signature[static BERTH_SIGNATURE_SIZE]);
+
 struct berth_head_proof {
 	struct berth_digest hashes[BERTH_MERKLE_LEVELS + 1];
 	ProtobufCBinaryData items[BERTH_MERKLE_LEVELS + 1]; // of hashes

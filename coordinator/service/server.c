@@ -153,13 +153,16 @@ static bool open_stores(
 static bool start_engine(
 	struct berth_daemon *daemon, const struct berth_coordinator_options *options, struct berth_error *err)
 {
+	ProtobufCBinaryData key = berth_heads_key_der(daemon->heads);
 	struct berth_core_config config = {.fleet = daemon->fleet,
 		.hold_ms = options->hold_ms,
 		.heartbeat_ms = options->heartbeat_ms,
 		.aging_ms = options->aging_ms,
 		.create_policy = options->create_policy,
 		.max_generations = options->max_generations,
-		.allow_unmetered_local = !options->meter_local};
+		.allow_unmetered_local = !options->meter_local,
+		.ledger_key_der = key.data,
+		.ledger_key_size = key.len};
 	daemon->core = berth_core_new(&config);
 	if (!berth_recover(daemon->core, daemon->ledger, err)) {
 		return berth_error_wrap(err, "cannot take up the ledger in %s", options->data_folder);

@@ -113,8 +113,10 @@ static void send_welcome(struct session *session, const struct berth_core *core,
 	Berth__V1__Welcome welcome = BERTH__V1__WELCOME__INIT;
 	Berth__V1__LedgerHead head;
 	struct berth_signed_head storage;
+	uint8_t signature[BERTH_SIGNATURE_SIZE];
 	Berth__V1__Incarnation incarnation = berth_core_incarnation(core);
 	const struct berth_daemon *daemon = session->daemon;
+	berth_heads_sign_incarnation(daemon->heads, &incarnation, signature);
 	fill_head(daemon, &head, &storage);
 	welcome.protocol = 1;
 	welcome.incarnation = &incarnation;

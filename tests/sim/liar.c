@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // F34: an agent that was enrolled and lies. It speaks the protocol as far as it must to be heard, and says of other
-// agents' trials and leases whatever comes to its mind. It takes no trials, and does not claim to know a newer
-// incarnation: that ends a coordinator's service, whoever says so.
+// agents' trials and leases whatever comes to its mind, and of whom it obeys. It takes no trials.
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,6 +52,17 @@ static bool send(struct berth_rpc_stream *stream, Berth__V1__AgentMessage **mess
 	return berth_rpc_stream_send(stream, &batch.base, &err);
 }
 
+static void make_up_a_coordinator(Berth__V1__Incarnation *obeyed)
+{
+	static uint8_t nonce[16], signature[64];
+	nonce[0] = signature[0] = (uint8_t)sim_random_below(&liar.random, 256);
+	obeyed->number = (uint64_t)odd_number();
+	obeyed->nonce =
+		(ProtobufCBinaryData){.data = nonce, .len = sim_random_chance(&liar.random, 950) ? sizeof nonce : 3};
+	obeyed->signature = (ProtobufCBinaryData){
+		.data = signature, .len = sim_random_chance(&liar.random, 500) ? sizeof signature : 0};
+}
+
 static bool greet(struct berth_rpc_stream *stream)
 {
 	Berth__V1__AgentMessage message = BERTH__V1__AGENT_MESSAGE__INIT, *messages = &message;
@@ -66,6 +76,11 @@ static bool greet(struct berth_rpc_stream *stream)
 	if (sim_audit_pick(&liar.random, &liar.trial, liar.lease_id) && sim_random_chance(&liar.random, 500)) {
 		hello.running = &running;
 		hello.n_running = 1;
+	}
+	Berth__V1__Incarnation obeyed = BERTH__V1__INCARNATION__INIT;
+	if (sim_random_chance(&liar.random, 200)) {
+		make_up_a_coordinator(&obeyed);
+		hello.obeyed = &obeyed;
 	}
 	message.body_case = BERTH__V1__AGENT_MESSAGE__BODY_HELLO;
 	message.hello = &hello;

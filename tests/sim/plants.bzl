@@ -8,6 +8,7 @@ PLANTS = {
     "ambiguous_tried_again": ["agent/core/lease.c"],
     "amendment_unheard": ["coordinator/core/apply.c"],
     "cancel_forgets_leases": ["coordinator/core/job.c"],
+    "claim_believed": ["coordinator/core/fleet.c"],
     "dispatched_called_unused": ["agent/session/settle.c"],
     "early_record_not_kept": ["coordinator/core/rows.c"],
     "fence_without_margin": ["coordinator/core/fleet.c"],

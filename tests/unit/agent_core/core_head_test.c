@@ -9,6 +9,7 @@
 #include "common/base/mem.h"
 #include "common/codec/proto.h"
 #include "common/evidence/head.h"
+#include "common/evidence/incarnation.h"
 #include "common/evidence/merkle.h"
 #include "common/evidence/restore.h"
 #include "tests/support/test.h"
@@ -117,6 +118,8 @@ struct spoken { // what the coordinator says of its ledger
 	uint64_t since;                              // the incarnation that first did; 0: `number`
 	const struct berth_signing_key *restore_key; // that signs that; NULL: `key`
 	const struct ledger *backup_of;              // whose root is named; NULL: `ledger`
+	const struct berth_signing_key *number_key;  // that signs the incarnation; NULL: the ledger's
+	bool unsigned_number;
 };
 
 struct head {
@@ -223,6 +226,14 @@ static void welcome(struct fixture *fixture, const struct spoken *spoken)
 	}
 	incarnation.number = spoken->number ? spoken->number : 1;
 	incarnation.nonce = (ProtobufCBinaryData){sizeof nonce, nonce};
+	uint8_t signature[BERTH_SIGNATURE_SIZE];
+	const struct berth_incarnation name = {.fleet = FLEET, .number = incarnation.number, .nonce = nonce};
+	assert_ok(
+		berth_incarnation_sign(spoken->number_key ? spoken->number_key : fixture->key, &name, signature, &err),
+		err);
+	if (!spoken->unsigned_number) {
+		incarnation.signature = (ProtobufCBinaryData){sizeof signature, signature};
+	}
 	body.protocol = 1;
 	body.incarnation = &incarnation;
 	body.head = &head.message;
@@ -307,6 +318,39 @@ static void the_newest_signed_head_is_kept_and_told_after_a_restart(void **state
 	assert_int_equal(seen->sequence, 7);
 	assert_memory_equal(seen->root_hash.data, wanted.root.bytes, BERTH_DIGEST_SIZE);
 	assert_memory_equal(seen->signature.data, wanted.signature, BERTH_SIGNATURE_SIZE);
+}
+
+static void an_incarnation_that_the_ledgers_key_did_not_sign_is_not_obeyed(void **state)
+{
+	struct fixture *fixture = *state;
+	struct spoken spoken = *HONEST(fixture, 5);
+	spoken.unsigned_number = true;
+	welcome(fixture, &spoken);
+	assert_left(fixture, "incarnation 1 is not signed");
+	spoken = *HONEST(fixture, 5);
+	spoken.number_key = fixture->other_key;
+	welcome(fixture, &spoken);
+	assert_left(fixture, "ledger.pem");
+	welcome(fixture, HONEST(fixture, 5));
+	assert_obeys(fixture);
+	spoken.number = 2;
+	welcome(fixture, &spoken);
+	assert_left(fixture, "incarnation 2 is not signed");
+}
+
+static void the_signature_of_who_is_obeyed_is_kept_and_handed_on(void **state)
+{
+	struct fixture *fixture = *state;
+	struct berth_error err;
+	welcome(fixture, HONEST(fixture, 5));
+	open_core(fixture, true);
+	berth_agent_actions_clear(&fixture->actions);
+	berth_agent_core_stream_up(fixture->core, 0, &fixture->actions);
+	const Berth__V1__Incarnation *obeyed = fixture->actions.items[0].message->hello->obeyed;
+	const struct berth_incarnation name = {.fleet = FLEET, .number = 1, .nonce = obeyed->nonce.data};
+	assert_ok(berth_incarnation_verify(
+			  fixture->der, fixture->der_size, &name, obeyed->signature.data, obeyed->signature.len, &err),
+		err);
 }
 
 static void a_head_without_a_signature_is_refused(void **state)
@@ -527,6 +571,8 @@ static void an_agent_without_the_key_follows_no_restore(void **state)
 static const struct CMUnitTest tests[] = {
 	WITH_CORE(a_signed_ledger_that_grows_is_followed_over_every_size),
 	WITH_CORE(the_newest_signed_head_is_kept_and_told_after_a_restart),
+	WITH_CORE(an_incarnation_that_the_ledgers_key_did_not_sign_is_not_obeyed),
+	WITH_CORE(the_signature_of_who_is_obeyed_is_kept_and_handed_on),
 	WITH_CORE(a_head_without_a_signature_is_refused),
 	WITH_CORE(another_key_is_refused),
 	WITH_CORE(a_signature_over_another_fleet_root_or_size_is_refused),
