@@ -97,6 +97,17 @@ static bool apply_agent_booted(struct berth_core *core, const event_t *event, st
 		agent->capacity.disk_mb = booted->capacity->disk_mb;
 		agent->capacity.slots = booted->capacity->slots;
 	}
+	agent->hold_ms = booted->hold_ms;
+	return true;
+}
+
+static bool apply_agent_hold(struct berth_core *core, const event_t *event, struct berth_error *err)
+{
+	struct agent *agent = core_agent(core, event->agent_hold->agent);
+	if (!agent || event->agent_hold->hold_ms <= 0) {
+		return corrupt_event(event, err, "the hold of an agent that is not enrolled, or none");
+	}
+	agent->hold_ms = event->agent_hold->hold_ms;
 	return true;
 }
 
@@ -527,6 +538,8 @@ static apply_fn apply_of(Berth__Store__V1__Event__BodyCase body)
 		return apply_agent_enrolled;
 	case BERTH__STORE__V1__EVENT__BODY_AGENT_BOOTED:
 		return apply_agent_booted;
+	case BERTH__STORE__V1__EVENT__BODY_AGENT_HOLD:
+		return apply_agent_hold;
 	case BERTH__STORE__V1__EVENT__BODY_JOB_SUBMITTED:
 		return apply_job_submitted;
 	case BERTH__STORE__V1__EVENT__BODY_JOB_CANCEL_REQUESTED:

@@ -49,7 +49,19 @@ static void boot(const struct decision *decision, struct agent *agent, const Ber
 	berth_proto_set_string(&booted->platform, hello->platform);
 	berth_proto_set_string(&booted->version, hello->version);
 	booted->capacity = berth_proto_clone(hello->capacity);
+	// A new life holds nothing of an older one's.
+	booted->hold_ms = restarted ? decision->core->config.hold_ms : agent->hold_ms;
 	event->agent_booted = booted;
+	emit(decision, event);
+}
+
+static void note_hold(const struct decision *decision, const struct agent *agent)
+{
+	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_AGENT_HOLD);
+	event->agent_hold = berth_alloc(sizeof *event->agent_hold);
+	berth__store__v1__agent_hold__init(event->agent_hold);
+	berth_proto_set_string(&event->agent_hold->agent, agent->name);
+	event->agent_hold->hold_ms = decision->core->config.hold_ms;
 	emit(decision, event);
 }
 
@@ -135,10 +147,12 @@ bool is_listed_trial(Berth__V1__TrialKey *const *running, size_t count, const st
 }
 
 // The agent counts its hold from the send of a heartbeat that was acknowledged, so it has ended everything by the time
-// that this wait, which starts at the receipt of that heartbeat, is over.
+// that this wait, which starts at the receipt of that heartbeat, is over. Its hold may be that of an earlier
+// coordinator.
 int64_t fenced_at_ns(const struct berth_core *core, const struct agent *agent)
 {
-	int64_t wait_ms = core->config.hold_ms * FENCE_PERCENT / 100 + BERTH_FENCE_EXTRA_MS;
+	int64_t hold_ms = agent->hold_ms > core->config.hold_ms ? agent->hold_ms : core->config.hold_ms;
+	int64_t wait_ms = hold_ms * FENCE_PERCENT / 100 + BERTH_FENCE_EXTRA_MS;
 	return agent->beat_boot_ns + wait_ms * BERTH_NS_PER_MS;
 }
 
@@ -194,6 +208,9 @@ void decide_hello(const struct decision *decision)
 		}
 	}
 	boot(decision, agent, command->hello);
+	if (agent->hold_ms < decision->core->config.hold_ms) {
+		note_hold(decision, agent); // before it is told
+	}
 	agent->session = command->session;
 	agent->ready = false;
 	heard(decision, agent);
@@ -299,6 +316,9 @@ void decide_heartbeat(const struct decision *decision)
 	}
 	const Berth__V1__Heartbeat *beat = decision->command->heartbeat;
 	bool was_open = agent_is_open(decision->core, agent, decision->now);
+	if (agent->hold_ms > decision->core->config.hold_ms) {
+		note_hold(decision, agent); // a heartbeat comes after the Welcome that told it
+	}
 	agent->ready = true;
 	agent->accepting = beat->accepting;
 	snprintf(agent->trouble, sizeof agent->trouble, "%s", beat->trouble);

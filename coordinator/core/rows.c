@@ -99,6 +99,7 @@ static void add_agent(struct rows *rows, const struct agent *agent)
 	}
 	row->resending = agent->resending;
 	row->forgotten = agent->forgotten;
+	row->hold_ms = agent->hold_ms;
 	berth_proto_pack(row, &rows_add(rows, berth_format("agent/%s", agent->name))->value);
 	berth_proto_free(row);
 }
@@ -398,6 +399,9 @@ void rows_touch_event(struct berth_core *core, const event_t *event)
 		break;
 	case BERTH__STORE__V1__EVENT__BODY_BACKUP_VERIFIED:
 		touch_stable(core, event->backup_verified);
+		break;
+	case BERTH__STORE__V1__EVENT__BODY_AGENT_HOLD:
+		rows_touch(core, ROW_AGENT, core_agent(core, event->agent_hold->agent));
 		break;
 	case BERTH__STORE__V1__EVENT__BODY_AGENT_RESENT:
 		rows_touch(core, ROW_AGENT, core_agent(core, event->agent_resent->agent));

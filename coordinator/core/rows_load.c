@@ -126,6 +126,7 @@ static bool take_agent(void *context, const char *key, unsigned slot, const void
 		agent->stable.applied_through = row->stable->applied_through;
 	}
 	agent->forgotten = row->forgotten;
+	agent->hold_ms = row->hold_ms;
 	agent->resending = row->resending;
 	loading->core->resending += row->resending;
 	HASH_ADD_STR(loading->core->agents, name, agent);

@@ -153,6 +153,7 @@ struct agent {
 	struct boot stable; // reports that a verified backup covers
 	bool resending;     // since the newest restore
 	bool forgotten;     // by an operator: not enrolled any more
+	int64_t hold_ms;    // that it may still go by; 0: not noted
 	struct cell *running;
 	struct lease *fresh; // leases of which no mark was reported yet
 	uint32_t running_count, running_cpus, open_leases;

@@ -15,9 +15,10 @@
 #include "tests/sim/trial.h"
 #include "tests/sim/world.h"
 
-#define RESTART_MS_MOST 20000
-#define GENERATIONS     6
-#define MS              INT64_C(1000000)
+#define RESTART_MS_MOST  20000
+#define GENERATIONS      6
+#define HOLD_SHARE_LEAST 4 // of the longest, 1 / so much
+#define MS               INT64_C(1000000)
 
 static const char *authority(void)
 {
@@ -135,9 +136,17 @@ static void settle_in(struct sim_coordinator *coordinator, struct berth_daemon *
 	enroll_all(coordinator, daemon);
 }
 
+static int64_t choose_hold_ms(const struct sim_process *process)
+{
+	return sim_world.holds_change && process->life > 1
+	               ? sim_random_between(&sim_world.random, sim_world.hold_ms / HOLD_SHARE_LEAST, sim_world.hold_ms)
+	               : sim_world.hold_ms;
+}
+
 static void run(struct sim_process *process)
 {
 	struct sim_coordinator *coordinator = (struct sim_coordinator *)process;
+	int64_t hold_ms = choose_hold_ms(process);
 	BERTH_AUTO_FREE char *key_file = berth_format("%s.key", coordinator->folder);
 	BERTH_AUTO_FREE char *ledger_key_file = berth_format("%s.ledger-key", coordinator->folder);
 	struct berth_coordinator_options options = {.data_folder = coordinator->folder,
@@ -146,8 +155,8 @@ static void run(struct sim_process *process)
 		.tls = {.authority = authority()},
 		.secret_key_file = key_file,
 		.ledger_key_file = ledger_key_file,
-		.hold_ms = sim_world.hold_ms,
-		.heartbeat_ms = sim_world.heartbeat_ms,
+		.hold_ms = hold_ms,
+		.heartbeat_ms = hold_ms * sim_world.heartbeat_ms / sim_world.hold_ms,
 		.aging_ms = sim_world.aging_ms,
 		.checkpoint_ms = sim_world.checkpoint_ms,
 		.max_generations = GENERATIONS,

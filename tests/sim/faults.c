@@ -168,6 +168,7 @@ static void end_one(void *context)
 	case SIM_LINK_DOWN:
 	case SIM_LINK_FROM:
 	case SIM_LINK_TO:
+	case SIM_LINK_KILL:
 	case SIM_LINK_TURN:
 		sim_net_unblock(sim_net_link(agent->number));
 		break;
@@ -238,6 +239,14 @@ static void kill_process(struct sim_process *process, bool *power, bool with_pow
 	}
 }
 
+static void kill_coordinator(void *context)
+{
+	(void)context;
+	if (!healed) {
+		kill_process(&sim_world.coordinator.process, &sim_world.coordinator.power, false);
+	}
+}
+
 static void kill_all(void)
 {
 	kill_process(&sim_world.coordinator.process, &sim_world.coordinator.power, false);
@@ -288,6 +297,10 @@ static void begin_on_link(struct sim_fault *fault)
 	case SIM_LINK_FROM:
 	case SIM_LINK_TO:
 		block(fault);
+		break;
+	case SIM_LINK_KILL:
+		block(fault);
+		sim_at(sim_now() + fault->remaining * S / 4, kill_coordinator, fault);
 		break;
 	case SIM_LINK_FLAP:
 		flap(fault);

@@ -25,6 +25,7 @@
 	X(LINK_TO, "link blocked to the agent")                                                                        \
 	X(LINK_FLAP, "link flaps")                                                                                     \
 	X(LINK_TURN, "link blocked to the agent, then from it")                                                        \
+	X(LINK_KILL, "link down, and then the coordinator killed")                                                     \
 	X(LINK_BREAK, "streams break")                                                                                 \
 	X(NET_SLOW, "network slow")                                                                                    \
 	X(ENGINE_DOWN, "Engine down")                                                                                  \

@@ -11,6 +11,7 @@ PLANTS = {
     "claim_believed": ["coordinator/core/fleet.c"],
     "dispatched_called_unused": ["agent/session/settle.c"],
     "early_record_not_kept": ["coordinator/core/rows.c"],
+    "expiry_from_current_hold": ["coordinator/core/fleet.c"],
     "fence_without_margin": ["coordinator/core/fleet.c"],
     "hold_from_answer": ["agent/core/core.c"],
     "hold_from_assignment": ["agent/core/core_trials.c"],
@@ -40,6 +41,7 @@ PLANTS = {
     "sweep_too_short": ["agent/session/settle.c"],
     "twin_obeyed": ["agent/core/core.c", "coordinator/core/fleet.c"],
     "unknown_use_is_cheap": ["coordinator/core/pay.c"],
+    "unpaid_not_reaped": ["agent/session/settle.c"],
     "wall_clock_waits": ["coordinator/core/fleet.c"],
     "weights_turned_round": ["coordinator/core/place.c"],
 }

@@ -21,6 +21,7 @@
 #define HOLD_S_MOST    60
 #define PORTION_MOST   20
 #define BEATS_A_HOLD   8
+#define HOLDS_CHANGE   250 // in 1000 seeds
 
 #define PRICE_NANO_USD 20000 // a run holds at most about this for an environment
 #define USE_NANO_USD   4000  // and uses less than this in all its generations
@@ -122,6 +123,7 @@ void sim_world_begin(uint64_t seed, const char *folder)
 	sim_world.heartbeat_ms = sim_world.hold_ms / BEATS_A_HOLD;
 	sim_world.portion = (size_t)sim_random_between(random, 1, PORTION_MOST);
 	sim_world.checkpoint_ms = sim_random_between(random, 500, 30000);
+	sim_world.holds_change = sim_random_chance(random, HOLDS_CHANGE);
 	sim_world.aging_ms = sim_random_between(random, AGING_S_LEAST, AGING_S_MOST) * 1000;
 	make_fleet(folder);
 	sim_audit_begin();

@@ -74,7 +74,9 @@ struct sim_world {
 	struct sim_host user_host;
 	const char *user_address;
 	struct berth_cancel *user_stop;
-	int64_t hold_ms, heartbeat_ms, checkpoint_ms, aging_ms;
+	int64_t hold_ms, heartbeat_ms; // the longest
+	bool holds_change;             // a coordinator that starts again has another hold, at most so long
+	int64_t checkpoint_ms, aging_ms;
 	size_t portion;    // of a checkpoint, at most
 	bool healing;      // faults are over: what died comes back at once
 	int64_t healed_ns; // since then

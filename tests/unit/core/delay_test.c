@@ -98,7 +98,110 @@ static void heartbeats_that_crossed_the_assignment_withdraw_nothing(void **state
 	test_fleet_free(fleet);
 }
 
+// --- a coordinator that was started again with another hold ---
+#define FENCE_OF_MS(hold_ms) ((hold_ms)*105 / 100 + BERTH_FENCE_EXTRA_MS)
+
+struct held {
+	struct test_fleet *fleet;
+	uint64_t session;
+	char *job;
+};
+
+// North has a trial under this hold.
+static struct held hold_for_ms(int64_t hold_ms)
+{
+	struct held held = {.fleet = test_fleet_new(hold_ms)};
+	test_enroll(held.fleet, "north");
+	held.session = test_join(held.fleet, "north", BOOT_A, 1);
+	held.job = (char *)test_submit(held.fleet, "held", 1, 1);
+	test_place(held.fleet);
+	assert_int_equal(test_state(held.fleet, held.job, 0), BERTH__V1__TRIAL_STATE__TRIAL_RUNNING);
+	return held;
+}
+
+static void restart_with_ms(struct held *held, int64_t hold_ms)
+{
+	held->fleet->config.hold_ms = hold_ms;
+	test_restart(held->fleet);
+}
+
+// Nobody hears from north: its trial is taken from it at this time and not before.
+static void assert_taken_after_ms(struct held *held, int64_t ms)
+{
+	test_advance_ms(held->fleet, ms - 1);
+	test_tick(held->fleet);
+	assert_int_equal(test_state(held->fleet, held->job, 0), BERTH__V1__TRIAL_STATE__TRIAL_RUNNING);
+	test_advance_ms(held->fleet, 1);
+	test_tick(held->fleet);
+	assert_int_equal(test_state(held->fleet, held->job, 0), BERTH__V1__TRIAL_STATE__TRIAL_QUEUED);
+	test_fleet_free(held->fleet);
+	free(held->job);
+}
+
+static void a_shorter_hold_waits_for_who_was_told_a_longer_one(void **state)
+{
+	(void)state;
+	struct held held = hold_for_ms(60000);
+	restart_with_ms(&held, 5000);
+	assert_taken_after_ms(&held, FENCE_OF_MS(60000));
+}
+
+static void any_number_of_restarts_forgets_no_hold(void **state)
+{
+	(void)state;
+	struct held held = hold_for_ms(60000);
+	restart_with_ms(&held, 5000);
+	restart_with_ms(&held, 8000);
+	assert_taken_after_ms(&held, FENCE_OF_MS(60000));
+}
+
+static void a_welcome_alone_makes_no_hold_shorter_and_a_heartbeat_does(void **state)
+{
+	(void)state;
+	struct held held = hold_for_ms(60000);
+	restart_with_ms(&held, 5000);
+	test_hello(held.fleet, "north", BOOT_A, 1);
+	restart_with_ms(&held, 5000);
+	assert_taken_after_ms(&held, FENCE_OF_MS(60000));
+	held = hold_for_ms(60000);
+	restart_with_ms(&held, 5000);
+	Berth__V1__TrialKey running = test_key(held.job, 0, 1);
+	test_beat(held.fleet, "north", test_hello(held.fleet, "north", BOOT_A, 1), &running, 1);
+	assert_taken_after_ms(&held, FENCE_OF_MS(5000));
+}
+
+static void a_longer_hold_counts_from_the_welcome_that_tells_it(void **state)
+{
+	(void)state;
+	struct held held = hold_for_ms(5000);
+	restart_with_ms(&held, 60000);
+	test_hello(held.fleet, "north", BOOT_A, 1);
+	restart_with_ms(&held, 5000);
+	assert_taken_after_ms(&held, FENCE_OF_MS(60000));
+}
+
+static void a_new_life_has_the_hold_that_it_is_told(void **state)
+{
+	(void)state;
+	struct held held = hold_for_ms(60000);
+	restart_with_ms(&held, 5000);
+	Berth__V1__TrialKey running = test_key(held.job, 0, 2);
+	test_join(held.fleet, "north", BOOT_B, 1);
+	test_advance_ms(held.fleet, 60000); // past the pause before it runs again
+	test_beat(held.fleet, "north", held.fleet->sessions, NULL, 0);
+	test_tick(held.fleet);
+	test_place(held.fleet);
+	assert_int_equal(test_generation(held.fleet, held.job, 0), 2);
+	test_beat(held.fleet, "north", held.fleet->sessions, &running, 1);
+	assert_taken_after_ms(&held, FENCE_OF_MS(5000));
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(a_shorter_hold_waits_for_who_was_told_a_longer_one),
+	cmocka_unit_test(any_number_of_restarts_forgets_no_hold),
+	cmocka_unit_test(a_welcome_alone_makes_no_hold_shorter_and_a_heartbeat_does),
+	cmocka_unit_test(a_longer_hold_counts_from_the_welcome_that_tells_it),
+	cmocka_unit_test(a_new_life_has_the_hold_that_it_is_told),
 	cmocka_unit_test(heartbeats_that_crossed_the_assignment_withdraw_nothing),
 	TEST(a_wall_clock_that_steps_back_makes_no_trial_wait_longer),
 	TEST(a_wall_clock_that_steps_forward_makes_no_trial_run_sooner),
