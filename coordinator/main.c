@@ -22,6 +22,7 @@
 #define VERSION            "0.1.0"
 #define CREDENTIAL_MAX     (64 * 1024)
 #define GRACE_MS           5000
+#define HEAP_KEPT_BYTES    (32 * 1024 * 1024)
 #define EXIT_FENCED        9
 #define DISK_FREE_MB       1024
 #define FILES_MAX          65536
@@ -60,7 +61,7 @@ static const char usage[] =
 	"  --create-places N        environments that may live at once (default: as many as agents hold)\n"
 	"  --meter-local            local work needs a budget too\n"
 	"  --cut-tail               after a power cut: drop what was never synced at the ledger's end and can't be "
-        "read\n"
+	"read\n"
 	"  --ready-file FILE        written once it serves: listen=PORT and blobs=PORT, a line each\n"
 	"  --log-level LEVEL        debug, info, warn, error\n";
 
@@ -315,6 +316,10 @@ static int serve(const struct flags *flags, struct berth_error *err)
 static void limit_process(void)
 {
 	mallopt(M_ARENA_MAX, 2); // few arenas keep the process small
+	// What a batch frees the next one takes: given back to the kernel in between, every page would be faulted in
+	// again.
+	mallopt(M_TRIM_THRESHOLD, HEAP_KEPT_BYTES);
+	mallopt(M_MMAP_THRESHOLD, HEAP_KEPT_BYTES / 16);
 	struct rlimit files;
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FILES_MAX) {
 		files.rlim_cur = files.rlim_max < FILES_MAX ? files.rlim_max : FILES_MAX;

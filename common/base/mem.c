@@ -57,6 +57,13 @@ char *berth_vformat(const char *format, va_list args)
 	return text;
 }
 
+void berth_copy_text(char *into, size_t size, const char *text)
+{
+	size_t length = strnlen(text, size - 1);
+	memcpy(into, text, length);
+	into[length] = 0;
+}
+
 char *berth_format(const char *format, ...)
 {
 	va_list args;

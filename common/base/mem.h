@@ -29,6 +29,8 @@ void *berth_grow_array(void *old, size_t count, size_t size);
 char *berth_strdup(const char *text); // NULL for NULL
 char *berth_strndup(const char *text, size_t length);
 void *berth_memdup(const void *data, size_t size);
+// Into an array of `size`, cut when the text is longer.
+void berth_copy_text(char *into, size_t size, const char *text);
 char *berth_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *berth_vformat(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
 

@@ -5,30 +5,6 @@
 
 #include "common/base/mem.h"
 
-void berth_proto_pack(const void *message, struct berth_buf *out)
-{
-	const ProtobufCMessage *base = message;
-	size_t size = protobuf_c_message_get_packed_size(base);
-	uint8_t *room = berth_buf_reserve(out, size);
-	out->size += protobuf_c_message_pack(base, room);
-	out->data[out->size] = 0;
-}
-
-void *berth_proto_clone(const void *message)
-{
-	if (!message) {
-		return NULL;
-	}
-	const ProtobufCMessage *base = message;
-	BERTH_AUTO(berth_buf_free) struct berth_buf packed = {0};
-	berth_proto_pack(message, &packed);
-	void *copy = protobuf_c_message_unpack(base->descriptor, NULL, packed.size, packed.data);
-	if (!copy) {
-		abort();
-	}
-	return copy;
-}
-
 void *berth_proto_unpack(const ProtobufCMessageDescriptor *type, const void *data, size_t size, const char *what,
 	struct berth_error *err)
 {

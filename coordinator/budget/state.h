@@ -2,9 +2,9 @@
 // The authority's state, for the files of this folder only.
 #pragma once
 
-#include <uthash.h>
 #include <utlist.h>
 
+#include "common/base/table.h"
 #include "coordinator/budget/budget.h"
 #include "coordinator/budget/policy.h"
 

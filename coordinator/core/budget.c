@@ -15,7 +15,7 @@ static void refuse_money(const struct decision *decision, const struct berth_bud
 void effect_budget(const struct decision *decision, const char *name)
 {
 	struct berth_effect *changed = effect(decision, BERTH_EFFECT_BUDGET_CHANGED);
-	snprintf(changed->budget, sizeof changed->budget, "%s", name);
+	berth_copy_text(changed->budget, sizeof changed->budget, name);
 }
 
 void decide_create_budget(const struct decision *decision)

@@ -167,6 +167,8 @@ struct berth_outcome {
 	bool existed;               // SUBMIT
 };
 void berth_outcome_clear(struct berth_outcome *outcome);
+// Empty again, for another decision: keeps the memory of its lists, unless one grew beyond the usual.
+void berth_outcome_reset(struct berth_outcome *outcome);
 // The events alone, once they are packed: their memory serves the next decision while it is still near.
 void berth_outcome_drop_events(struct berth_outcome *outcome);
 

@@ -7,21 +7,36 @@
 #include "common/codec/proto.h"
 #include "coordinator/core/state.h"
 
+#define LIST_KEPT 4 // items: what most decisions come to
+
 void berth_outcome_drop_events(struct berth_outcome *outcome)
 {
 	for (size_t i = 0; i < outcome->events_count; i++) {
 		berth_proto_free(outcome->events[i]);
 	}
-	free(outcome->events);
-	outcome->events = NULL;
-	outcome->events_count = outcome->events_capacity = 0;
+	outcome->events_count = 0;
 }
 
 void berth_outcome_clear(struct berth_outcome *outcome)
 {
 	berth_outcome_drop_events(outcome);
+	free(outcome->events);
 	free(outcome->effects);
 	*outcome = (struct berth_outcome){0};
+}
+
+void berth_outcome_reset(struct berth_outcome *outcome)
+{
+	if (outcome->events_capacity > LIST_KEPT || outcome->effects_capacity > LIST_KEPT) {
+		berth_outcome_clear(outcome);
+		return;
+	}
+	berth_outcome_drop_events(outcome);
+	outcome->effects_count = 0;
+	outcome->error.code = BERTH_ERROR_OK;
+	outcome->error.message[0] = 0;
+	outcome->job_id[0] = 0;
+	outcome->existed = false;
 }
 
 Berth__Store__V1__Event *emit_new(const struct decision *decision, Berth__Store__V1__Event__BodyCase body)
@@ -55,7 +70,7 @@ void emit(const struct decision *decision, Berth__Store__V1__Event *event)
 		abort();
 	}
 	if (outcome->events_count == outcome->events_capacity) {
-		outcome->events_capacity = outcome->events_capacity ? 2 * outcome->events_capacity : 4;
+		outcome->events_capacity = outcome->events_capacity ? 2 * outcome->events_capacity : LIST_KEPT;
 		outcome->events =
 			berth_realloc_array(outcome->events, outcome->events_capacity, sizeof(*outcome->events));
 	}
@@ -66,7 +81,7 @@ struct berth_effect *effect(const struct decision *decision, enum berth_effect_k
 {
 	struct berth_outcome *outcome = decision->outcome;
 	if (outcome->effects_count == outcome->effects_capacity) {
-		outcome->effects_capacity = outcome->effects_capacity ? 2 * outcome->effects_capacity : 4;
+		outcome->effects_capacity = outcome->effects_capacity ? 2 * outcome->effects_capacity : LIST_KEPT;
 		outcome->effects =
 			berth_realloc_array(outcome->effects, outcome->effects_capacity, sizeof(*outcome->effects));
 	}
@@ -80,7 +95,7 @@ struct berth_effect *effect_agent(
 	const struct decision *decision, enum berth_effect_kind kind, const struct agent *agent)
 {
 	struct berth_effect *added = effect(decision, kind);
-	snprintf(added->agent, sizeof added->agent, "%s", agent->name);
+	berth_copy_text(added->agent, sizeof added->agent, agent->name);
 	added->session = agent->session;
 	return added;
 }
@@ -92,7 +107,7 @@ struct berth_effect *effect_cell(const struct decision *decision, enum berth_eff
 	added->index = cell->index;
 	added->generation = cell->generation;
 	if (cell->agent) {
-		snprintf(added->agent, sizeof added->agent, "%s", cell->agent->name);
+		berth_copy_text(added->agent, sizeof added->agent, cell->agent->name);
 		added->session = cell->agent->session;
 	}
 	return added;

@@ -2,9 +2,9 @@
 // What a job would take on, before it is submitted.
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
 #include "common/base/mem.h"
+#include "common/base/table.h"
 #include "common/codec/proto.h"
 #include "coordinator/core/state.h"
 

@@ -3,10 +3,10 @@
 // volatile is rebuilt after a start and never replayed.
 #pragma once
 
-#include <uthash.h>
 #include <utlist.h>
 
 #include "common/base/buf.h"
+#include "common/base/table.h"
 #include "coordinator/budget/budget.h"
 #include "coordinator/budget/resource_class.h"
 #include "coordinator/core/core.h"

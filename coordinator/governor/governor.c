@@ -3,11 +3,11 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 #include <utlist.h>
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
+#include "common/base/table.h"
 
 #define DISPATCHES_MAX 10000
 #define PERIOD_MS_MAX  (24 * 60 * 60 * 1000)

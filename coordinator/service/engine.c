@@ -16,6 +16,7 @@
 #include "coordinator/service/recorder.h"
 
 #define EXIT_DISK_FAILED 74 // as EX_IOERR
+#define BATCH_ROOM       ((size_t)2 * BERTH_ENGINE_BATCH_MAX)
 
 struct question {
 	const struct berth_rpc_principal *principal;
@@ -124,7 +125,7 @@ static void decide(
 	struct berth_engine *engine, struct berth_engine_request *request, const struct berth_command *command)
 {
 	struct decided *decided = &engine->batch[engine->batch_count++];
-	*decided = (struct decided){.request = request};
+	decided->request = request; // the outcome is as deliver left it
 	if (request && !is_authorized(engine->options.core, &request->principal, &decided->outcome.error)) {
 		return;
 	}
@@ -188,7 +189,7 @@ static void deliver(struct berth_engine *engine)
 			engine->options.effect(
 				engine->options.context, engine->options.core, &decided->outcome.effects[j]);
 		}
-		berth_outcome_clear(&decided->outcome);
+		berth_outcome_reset(&decided->outcome);
 	}
 	engine->batch_count = 0;
 }
@@ -314,7 +315,7 @@ struct berth_engine *berth_engine_start(const struct berth_engine_options *optio
 		.every_ms = options->checkpoint_ms,
 		.begun_ns = berth_boot_ns(),
 		.begun_at = berth_ledger_marker(options->ledger)};
-	engine->batch = berth_alloc(2 * BERTH_ENGINE_BATCH_MAX * sizeof *engine->batch);
+	engine->batch = berth_alloc(BATCH_ROOM * sizeof *engine->batch);
 	pthread_mutex_init(&engine->lock, NULL);
 	pthread_condattr_t attr;
 	pthread_condattr_init(&attr);
@@ -393,6 +394,9 @@ void berth_engine_stop(struct berth_engine *engine)
 	pthread_cond_destroy(&engine->wake);
 	pthread_cond_destroy(&engine->answered);
 	pthread_mutex_destroy(&engine->lock);
+	for (size_t i = 0; i < BATCH_ROOM; i++) {
+		berth_outcome_clear(&engine->batch[i].outcome);
+	}
 	free(engine->batch);
 	free(engine);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <stdio.h>
+#include <string.h>
 
 #include "common/base/mem.h"
 #include "common/codec/proto.h"
@@ -19,7 +19,11 @@ void berth_reply(struct berth_rpc_call *call, const void *message, const struct 
 void berth_actor(const struct berth_rpc_call *call, char actor[static 2 * BERTH_RPC_NAME_MAX])
 {
 	const struct berth_rpc_principal *principal = berth_rpc_call_principal(call);
-	snprintf(actor, 2 * BERTH_RPC_NAME_MAX, "%s/%s", berth_rpc_role_name(principal->role), principal->name);
+	const char *role = berth_rpc_role_name(principal->role);
+	size_t size = strlen(role);
+	berth_copy_text(actor, 2 * BERTH_RPC_NAME_MAX, role);
+	actor[size++] = '/';
+	berth_copy_text(actor + size, 2 * BERTH_RPC_NAME_MAX - size, principal->name);
 }
 
 Berth__V1__TrialResult *berth_read_result(struct berth_daemon *daemon, uint64_t sequence, bool summary)

@@ -2,8 +2,7 @@
 // The auditor's model (audit_model.c), and what passes it (audit.c).
 #pragma once
 
-#include <uthash.h>
-
+#include "common/base/table.h"
 #include "tests/sim/audit.h"
 
 #define BEATS_MISSED_MOST 3 // an agent that is silent for longer is given nothing new
