@@ -9,7 +9,6 @@
 #include "common/evidence/sign.h"
 
 #define BERTH_STATEMENTS_TYPE     "application/vnd.berth.trial-statements+json"
-#define BERTH_STATEMENT_VERSION   1 // of one statement's text
 #define BERTH_STATEMENT_GROUP_MAX 256
 #define BERTH_STATEMENT_PATH_MAX  8 // hashes: the levels of a full group
 

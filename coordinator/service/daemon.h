@@ -112,9 +112,14 @@ bool berth_read_leases(struct berth_daemon *daemon, const char *job_id, const ch
 bool berth_read_reservations(struct berth_daemon *daemon, const char *budget, const char *after, size_t limit,
 	Berth__V1__Reservation **into, size_t *count, struct berth_error *err);
 
-// Why the evidence of a result does not hold, NULL when it does. The text is a literal. `checked` is of that key.
-const char *berth_evidence_fault(const uint8_t *key_der, size_t key_size, struct berth_checked_group *checked,
-	const char *agent, const Berth__V1__TrialDone *done);
+struct berth_signer { // whose results come
+	const char *fleet, *agent;
+	const uint8_t *key_der; // enrolled; size 0: none
+	size_t key_size;
+	struct berth_checked_group *checked; // of that key
+};
+// Why the evidence of a result does not hold, NULL when it does. The text is a literal.
+const char *berth_evidence_fault(const struct berth_signer *signer, const Berth__V1__TrialDone *done);
 // The same of a folder that came with its result; *digest is that of its bytes when there is none.
 const char *berth_folder_fault(const Berth__V1__TrialDone *done, struct berth_digest *digest);
 // The number under "reward" of a rewards object, 0 without one.

@@ -122,8 +122,12 @@ static void fill_done(struct session *session, struct arrived *arrived)
 {
 	struct berth_engine_request *request = &arrived->request;
 	const Berth__V1__TrialDone *done = arrived->message->report->done;
-	request->command.evidence_fault = berth_evidence_fault(
-		session->signing_key_der, session->signing_key_size, &session->checked, session->agent, done);
+	const struct berth_signer signer = {.fleet = session->daemon->fleet,
+		.agent = session->agent,
+		.key_der = session->signing_key_der,
+		.key_size = session->signing_key_size,
+		.checked = &session->checked};
+	request->command.evidence_fault = berth_evidence_fault(&signer, done);
 	request->command.reward = berth_reward_number(done->result->rewards_json);
 	if (done->folder.len) {
 		const char *fault = berth_folder_fault(done, &request->blob_digest);

@@ -34,13 +34,11 @@ static const char *authority(void)
 }
 
 // A result's evidence is checked elsewhere; here it holds. (The linker gives this for the real one: --wrap.)
-const char *__wrap_berth_evidence_fault(const uint8_t *key_der, size_t key_size, struct berth_checked_group *checked,
-	const char *agent, const Berth__V1__TrialDone *done);
+const char *__wrap_berth_evidence_fault(const struct berth_signer *signer, const Berth__V1__TrialDone *done);
 
-const char *__wrap_berth_evidence_fault(const uint8_t *key_der, size_t key_size, struct berth_checked_group *checked,
-	const char *agent, const Berth__V1__TrialDone *done)
+const char *__wrap_berth_evidence_fault(const struct berth_signer *signer, const Berth__V1__TrialDone *done)
 {
-	(void)key_der, (void)key_size, (void)checked, (void)agent, (void)done;
+	(void)signer, (void)done;
 	return NULL;
 }
 

@@ -4,9 +4,10 @@
 
 #include "common/base/mem.h"
 #include "common/evidence/statement.h"
+#include "common/evidence/trial_statement.h"
 #include "tests/bench/ledger/load.h"
 
-#define STATEMENT_SIZE 640
+#define TASK_CHECKSUM "0000000000000000000000000000000000000000000000000000000000000000"
 
 static grpc_byte_buffer *pack(const Berth__V1__AgentBatch *batch)
 {
@@ -82,7 +83,7 @@ struct cycle { // what the messages of one completion point into
 	Berth__V1__Attestation attestation, *attestations[1];
 	Berth__V1__LeaseReceipt receipt, *receipts[1];
 	Berth__V1__Lease lease;
-	char statement[STATEMENT_SIZE];
+	struct berth_buf statement; // its memory serves the next
 	struct berth_digest path[BERTH_STATEMENT_PATH_MAX];
 };
 
@@ -148,12 +149,6 @@ static void add_proofs(struct agent *agent, struct cycle *cycle, const struct sl
 	cycle->evidence.n_attestations = cycle->evidence.n_receipts = 1;
 	cycle->result.outcome = BERTH__V1__OUTCOME__OUTCOME_SCORED;
 	cycle->result.rewards_json = (char *)"{\"reward\":1}";
-	snprintf(cycle->statement, sizeof cycle->statement,
-		"{\"agent\":\"%s\",\"attestations\":[\"%s\"],\"outcome\":\"OUTCOME_SCORED\",\"receipts\":[{\"lease_"
-		"id\":"
-		"\"%s\"}],\"rewards\":{\"reward\":1},\"trial\":{\"generation\":%u,\"index\":%u,\"job_id\":\"%s\"},"
-		"\"version\":1}",
-		agent->name, digest_text, slot->lease, slot->generation, slot->index, agent->load->job);
 }
 
 static void add_done(struct agent *agent, struct cycle *cycle, const struct slot *slot, size_t number)
@@ -170,14 +165,17 @@ static void add_done(struct agent *agent, struct cycle *cycle, const struct slot
 		add_proofs(agent, cycle, slot);
 	} else {
 		cycle->result.outcome = BERTH__V1__OUTCOME__OUTCOME_TASK;
-		snprintf(cycle->statement, sizeof cycle->statement,
-			"{\"agent\":\"%s\",\"attestations\":[],\"outcome\":\"OUTCOME_TASK\",\"receipts\":[],"
-			"\"rewards\":"
-			"null,\"trial\":{\"generation\":%u,\"index\":%u,\"job_id\":\"%s\"},\"version\":1}",
-			agent->name, slot->generation, slot->index, agent->load->job);
 	}
-	cycle->evidence.statement = cycle->statement;
+	const struct berth_trial_statement statement = {.fleet = "bench",
+		.agent = agent->name,
+		.task_checksum = TASK_CHECKSUM,
+		.trial = &cycle->key,
+		.result = &cycle->result};
+	struct berth_error err;
 	cycle->result.evidence = &cycle->evidence;
+	berth_buf_reset(&cycle->statement);
+	bench_must(berth_trial_statement_write(&statement, &cycle->statement, &err), &err);
+	cycle->evidence.statement = (char *)cycle->statement.data;
 	cycle->done.trial = &cycle->key;
 	cycle->done.result = &cycle->result;
 	report->body_case = BERTH__V1__REPORT__BODY_DONE;
@@ -191,7 +189,7 @@ static void sign_all(struct agent *agent, struct cycle *cycles, size_t count)
 	struct berth_statement_group *group = berth_statement_group_new();
 	struct berth_error err;
 	for (size_t i = 0; i < count; i++) {
-		berth_statement_group_add(group, cycles[i].statement, strlen(cycles[i].statement));
+		berth_statement_group_add(group, cycles[i].statement.data, cycles[i].statement.size);
 	}
 	bench_must(berth_statement_group_sign(group, agent->load->operator_.signing, signature, &err), &err);
 	for (size_t i = 0; i < count; i++) {

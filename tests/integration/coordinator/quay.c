@@ -10,6 +10,7 @@
 #include "common/base/file.h"
 #include "common/base/mem.h"
 #include "common/codec/proto.h"
+#include "common/evidence/trial_statement.h"
 #include "common/evidence/x509.h"
 #include "coordinator/init.h"
 #include "coordinator/service/daemon.h"

@@ -12,6 +12,7 @@
 #include "common/base/file.h"
 #include "common/base/late.h"
 #include "common/base/mem.h"
+#include "common/base/table.h"
 #include "tests/support/test.h"
 
 static void an_error_keeps_its_cause_when_context_is_too_long(void **state)
@@ -263,7 +264,51 @@ static void a_late_library_that_lacks_something_names_it_and_the_package(void **
 	assert_false(partial.loaded);
 }
 
+static void a_text_is_cut_to_its_room(void **state)
+{
+	(void)state;
+	char room[4] = "xyz";
+	berth_copy_text(room, sizeof room, "ab");
+	assert_string_equal(room, "ab");
+	berth_copy_text(room, sizeof room, "abcdef");
+	assert_string_equal(room, "abc");
+	berth_copy_text(room, sizeof room, "");
+	assert_string_equal(room, "");
+}
+
+struct entry {
+	char id[40];
+	UT_hash_handle hh;
+};
+
+// Ids that differ in one place alone, of every length up to four words and more.
+static void a_table_finds_each_of_many_like_ids(void **state)
+{
+	(void)state;
+	static struct entry entries[2000];
+	struct entry *table = NULL, *found;
+	for (size_t i = 0; i < BERTH_COUNT(entries); i++) {
+		snprintf(entries[i].id, sizeof entries[i].id, "%.*s%zu%.*s", (int)(i % 17), "aaaaaaaaaaaaaaaaaaa", i,
+			(int)(i % 13), "bbbbbbbbbbbbb");
+		HASH_ADD_STR(table, id, &entries[i]);
+	}
+	for (size_t i = 0; i < BERTH_COUNT(entries); i++) {
+		HASH_FIND_STR(table, entries[i].id, found);
+		assert_ptr_equal(found, &entries[i]);
+	}
+	HASH_FIND_STR(table, "a", found);
+	assert_null(found);
+	unsigned buckets = table->hh.tbl->num_buckets, most = 0;
+	for (unsigned i = 0; i < buckets; i++) {
+		most = table->hh.tbl->buckets[i].count > most ? table->hh.tbl->buckets[i].count : most;
+	}
+	assert_in_range(most, 1, 16); // spread, as by chance
+	HASH_CLEAR(hh, table);
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(a_text_is_cut_to_its_room),
+	cmocka_unit_test(a_table_finds_each_of_many_like_ids),
 	cmocka_unit_test(an_error_keeps_its_cause_when_context_is_too_long),
 	cmocka_unit_test(an_error_wraps_outside_in),
 	cmocka_unit_test(a_grpc_status_and_reason_give_back_the_same_code),
