@@ -353,9 +353,11 @@ bool berth_engine_post_all(
 		}
 		engine->requests_tail = last;
 		engine->requests_count += count;
-		pthread_cond_signal(&engine->wake);
 	}
 	pthread_mutex_unlock(&engine->lock);
+	if (ok) {
+		pthread_cond_signal(&engine->wake); // not under the lock, which the woken thread would wait for at once
+	}
 	return ok;
 }
 
@@ -376,7 +378,9 @@ bool berth_engine_ask(struct berth_engine *engine, const struct berth_rpc_princi
 			err, BERTH_ERROR_NOT_SERVING, "the coordinator is stopping: try again when it is back");
 	}
 	DL_APPEND(engine->questions, &question);
+	pthread_mutex_unlock(&engine->lock);
 	pthread_cond_signal(&engine->wake);
+	pthread_mutex_lock(&engine->lock);
 	while (!question.done) {
 		pthread_cond_wait(&engine->answered, &engine->lock);
 	}

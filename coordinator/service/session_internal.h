@@ -28,7 +28,9 @@ struct berth_sessions {
 	pthread_mutex_t lock; // guards list and last_id
 	struct session *list;
 	uint64_t last_id;
-	struct session *pending; // those with something outgoing; the engine's thread only
+	// The engine's thread only.
+	struct session *pending;             // those with something outgoing
+	char without_secrets[BERTH_ID_SIZE]; // the job that was last seen to have none: it never gets any
 };
 
 // Engine's thread. Sends what is outgoing; forgets what is outgoing.

@@ -249,8 +249,14 @@ static Berth__V1__SecretSet *secrets_of(struct berth_daemon *daemon, const Berth
 {
 	BERTH_AUTO(berth_buf_free) struct berth_buf packed = {0};
 	struct berth_error err;
-	if (!berth_ledger_get_secrets(daemon->ledger, assignment->trial->job_id, &packed, &err)) {
-		return NULL; // the job brought none
+	const char *job_id = assignment->trial->job_id;
+	char *without = daemon->sessions->without_secrets;
+	if (strcmp(job_id, without) == 0) {
+		return NULL;
+	}
+	if (!berth_ledger_get_secrets(daemon->ledger, job_id, &packed, &err)) {
+		snprintf(without, BERTH_ID_SIZE, "%s", err.code == BERTH_ERROR_NOT_FOUND ? job_id : "");
+		return NULL;
 	}
 	Berth__V1__SecretSet *set = berth_proto_unpack(
 		&berth__v1__secret_set__descriptor, packed.data, packed.size, "the job's secret set", &err);
