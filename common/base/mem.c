@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static void *checked(void *memory)
 {
@@ -16,6 +17,18 @@ static void *checked(void *memory)
 void *berth_alloc(size_t size)
 {
 	return checked(calloc(1, size ? size : 1));
+}
+
+void *berth_alloc_large(size_t size)
+{
+	const size_t page = (size_t)2 * 1024 * 1024;
+	if (size < page) {
+		return checked(malloc(size));
+	}
+	size_t whole = (size + page - 1) / page * page;
+	void *memory = checked(aligned_alloc(page, whole));
+	madvise(memory, whole, MADV_HUGEPAGE); // a wish
+	return memory;
 }
 
 void *berth_realloc_array(void *old, size_t count, size_t size)

@@ -23,6 +23,8 @@
 #define BERTH_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 void *berth_alloc(size_t size); // zeroed
+// For megabytes that are soon used as a whole: from large pages where the kernel gives them, not zeroed.
+void *berth_alloc_large(size_t size);
 void *berth_realloc_array(void *old, size_t count, size_t size);
 // Room for one more item after `count` in an array that began as NULL and grew by this alone: it moves when it doubles.
 void *berth_grow_array(void *old, size_t count, size_t size);

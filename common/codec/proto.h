@@ -6,16 +6,23 @@
 #include <stdbool.h>
 
 #include "common/base/buf.h"
+#include "common/base/digest.h"
 #include "common/base/error.h"
 
 // A deep copy; free with protobuf_c_message_free_unpacked. NULL for NULL.
 void *berth_proto_clone(const void *message);
+// A copy in a few pieces of memory, for a message of many parts that stays as it is: nothing of it may be set or freed
+// but the whole, by berth_proto_compact_free. NULL for NULL.
+void *berth_proto_compact(const void *message);
+void berth_proto_compact_free(void *message); // NULL is allowed
 // Appends the packed bytes.
 void berth_proto_pack(const void *message, struct berth_buf *out);
+// SHA-256 of the packed bytes, which are never in memory as a whole.
+struct berth_digest berth_proto_sha256(const void *message);
 // CORRUPT with `what` when the bytes are not such a message.
 void *berth_proto_unpack(const ProtobufCMessageDescriptor *type, const void *data, size_t size, const char *what,
 	struct berth_error *err);
-void berth_proto_free(void *message);		    // NULL is allowed
+void berth_proto_free(void *message);               // NULL is allowed
 void berth_proto_cleanup(void *pointer_to_message); // for BERTH_AUTO
 // Replaces a string field of an owned message by a copy.
 void berth_proto_set_string(char **field, const char *text);

@@ -172,7 +172,7 @@ static void assert_packed(const void *message, const struct berth_buf *wanted)
 	assert_int_equal(packed.data[packed.size], 0);
 }
 
-static void packing_gives_the_librarys_bytes_and_a_copy_packs_the_same(void **state)
+static void packing_gives_the_librarys_bytes_and_copies_and_digests_are_of_the_same(void **state)
 {
 	(void)state;
 	size_t largest = 0;
@@ -182,10 +182,16 @@ static void packing_gives_the_librarys_bytes_and_a_copy_packs_the_same(void **st
 		BERTH_AUTO(berth_buf_free) struct berth_buf wanted = {0};
 		pack_by_library(message, &wanted);
 		assert_packed(message, &wanted);
+		struct berth_digest digest = berth_proto_sha256(message);
+		struct berth_digest wanted_digest = berth_sha256(wanted.data, wanted.size);
+		assert_memory_equal(digest.bytes, wanted_digest.bytes, BERTH_DIGEST_SIZE);
 		ProtobufCMessage *copy = berth_proto_clone(message);
-		berth_proto_free(BERTH_STEAL(message)); // the copy has nothing of it
+		ProtobufCMessage *compact = berth_proto_compact(message);
+		berth_proto_free(BERTH_STEAL(message)); // the copies have nothing of it
 		assert_packed(copy, &wanted);
+		assert_packed(compact, &wanted);
 		berth_proto_free(copy);
+		berth_proto_compact_free(compact);
 		largest = wanted.size > largest ? wanted.size : largest;
 	}
 	assert_true(largest > 16384); // a length of three bytes
@@ -211,6 +217,8 @@ static void a_borrowed_message_is_packed_and_copied(void **state)
 	assert_string_equal(copy->trial->job_id, "job");
 	assert_ptr_not_equal(copy->trial, &key);
 	assert_null(berth_proto_clone(NULL));
+	assert_null(berth_proto_compact(NULL));
+	berth_proto_compact_free(NULL);
 }
 
 static void an_empty_message_is_no_bytes(void **state)
@@ -261,7 +269,7 @@ static void every_message_is_of_a_kind_that_packing_knows(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(packing_gives_the_librarys_bytes_and_a_copy_packs_the_same),
+	cmocka_unit_test(packing_gives_the_librarys_bytes_and_copies_and_digests_are_of_the_same),
 	cmocka_unit_test(a_borrowed_message_is_packed_and_copied),
 	cmocka_unit_test(an_empty_message_is_no_bytes),
 	cmocka_unit_test(every_message_is_of_a_kind_that_packing_knows),
