@@ -3,6 +3,7 @@
 // own M_PERTURB fills what is allocated as well and has no effect on its thread caches, which a coordinator can't do
 // without: this program's free and realloc take the place of glibc's and do the filling alone. A sanitizer has its own.
 #include <malloc.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,10 +14,20 @@
 // glibc's free under the name that stays when a program brings its own.
 extern void __libc_free(void *memory); // NOLINT(bugprone-reserved-identifier)
 
+// What glibc took from the kernel for one allocation alone goes back to it at once and is in no dump: the word before
+// such memory says so.
+static bool is_mapped_alone(const void *memory)
+{
+	const size_t mapped_bit = 2;
+	return ((const size_t *)memory)[-1] & mapped_bit;
+}
+
 void free(void *memory)
 {
 	if (memory) {
-		memset(memory, FREED_BYTE, malloc_usable_size(memory));
+		if (!is_mapped_alone(memory)) {
+			memset(memory, FREED_BYTE, malloc_usable_size(memory));
+		}
 		__libc_free(memory);
 	}
 }
