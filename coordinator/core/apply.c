@@ -129,7 +129,7 @@ static bool apply_job_submitted(struct berth_core *core, const event_t *event, s
 	job->name = berth_strdup(spec->name);
 	job->client_key = berth_strdup(submitted->client_key);
 	job->submitter = berth_strdup(submitted->submitter);
-	job->spec = berth_proto_clone(spec);
+	job->spec = berth_proto_compact(spec);
 	memcpy(job->name_seed, submitted->name_seed.data, sizeof job->name_seed);
 	memcpy(job->request_digest.bytes, submitted->request_digest.data, BERTH_DIGEST_SIZE);
 	job->state = BERTH__V1__JOB_STATE__JOB_RUNNING;
@@ -213,7 +213,7 @@ static bool apply_job_ended(struct berth_core *core, const event_t *event, struc
 	job->state = event->job_ended->state;
 	job->ended_at_ns = event->recorded_at_ns;
 	DL_DELETE2(core->open_jobs, job, open_prev, open_next);
-	berth_proto_free(job->spec);
+	berth_proto_compact_free(job->spec);
 	job->spec = NULL;
 	free(job->ready.items);
 	job->ready = (struct queue){0};

@@ -160,6 +160,7 @@ struct berth_effect {
 struct berth_outcome {
 	Berth__Store__V1__Event **events; // owned by the outcome
 	size_t events_count, events_capacity;
+	const void *borrowed; // SUBMIT: the command's spec, which the event holds while the command lives
 	struct berth_effect *effects;
 	size_t effects_count, effects_capacity;
 	struct berth_error error;   // code OK: the command was taken

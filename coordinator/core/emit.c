@@ -12,8 +12,13 @@
 void berth_outcome_drop_events(struct berth_outcome *outcome)
 {
 	for (size_t i = 0; i < outcome->events_count; i++) {
-		berth_proto_free(outcome->events[i]);
+		Berth__Store__V1__Event *event = outcome->events[i];
+		if (outcome->borrowed && event->body_case == BERTH__STORE__V1__EVENT__BODY_JOB_SUBMITTED) {
+			event->job_submitted->spec = NULL;
+		}
+		berth_proto_free(event);
 	}
+	outcome->borrowed = NULL;
 	outcome->events_count = 0;
 }
 

@@ -113,7 +113,8 @@ void decide_submit(const struct decision *decision)
 	berth_proto_set_string(&submitted->job_id, command->job_id);
 	berth_proto_set_string(&submitted->client_key, submit->client_key);
 	berth_proto_set_string(&submitted->submitter, command->actor);
-	submitted->spec = berth_proto_clone(submit->spec);
+	submitted->spec = submit->spec;
+	decision->outcome->borrowed = submit->spec;
 	berth_proto_set_bytes(&submitted->name_seed, command->name_seed, 16);
 	berth_proto_set_bytes(&submitted->request_digest, command->request_digest.bytes, BERTH_DIGEST_SIZE);
 	berth_proto_set_bytes(&submitted->secrets_digest, command->secrets_digest.bytes, BERTH_DIGEST_SIZE);

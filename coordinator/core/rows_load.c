@@ -295,7 +295,9 @@ static bool load_open_job(struct loading *loading, struct job *job)
 	const struct berth_core_records *records = loading->records;
 	loading->job = job;
 	if (!job->ended_at_ns) {
-		job->spec = records->spec(records->context, job->sequence, loading->err);
+		BERTH_AUTO(berth_proto_cleanup)
+		Berth__V1__JobSpec *spec = records->spec(records->context, job->sequence, loading->err);
+		job->spec = berth_proto_compact(spec);
 		if (!job->spec) {
 			loading->failed = true;
 			return false;

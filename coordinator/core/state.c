@@ -42,7 +42,7 @@ void core_forget_cells(struct job *job)
 static void free_job(struct job *job)
 {
 	core_forget_cells(job);
-	berth_proto_free(job->spec);
+	berth_proto_compact_free(job->spec);
 	free(job->ready.items);
 	free(job->prices);
 	free(job->blocked_reason);
@@ -105,7 +105,8 @@ void berth_core_free(struct berth_core *core)
 
 void core_make_cells(struct job *job)
 {
-	job->cells = berth_alloc(job->cells_count * sizeof *job->cells);
+	size_t size = job->cells_count * sizeof *job->cells;
+	job->cells = memset(berth_alloc_large(size), 0, size);
 	job->agent_running = berth_alloc(job->agents_count * sizeof *job->agent_running);
 	job->ready = (struct queue){
 		.items = berth_alloc(job->cells_count * sizeof *job->ready.items), .size = job->cells_count};

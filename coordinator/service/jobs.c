@@ -99,9 +99,7 @@ static struct berth_digest request_digest(const Berth__V1__SubmitJobRequest *sub
 {
 	Berth__V1__SubmitJobRequest bare = *submit;
 	bare.secrets = NULL;
-	BERTH_AUTO(berth_buf_free) struct berth_buf packed = {0};
-	berth_proto_pack(&bare, &packed);
-	return berth_sha256(packed.data, packed.size);
+	return berth_proto_sha256(&bare);
 }
 
 // What the request holds, moved: a job of 100,000 tasks is not copied. What is left is empty.
