@@ -20,6 +20,7 @@ bool agent_host_open(struct agent_host *host, const struct agent_flags *flags,
 
 void agent_host_close(struct agent_host *host)
 {
+	free(host->daemon_id);
 	berth_docker_free(host->docker);
 	berth_http_free(host->http);
 }
@@ -43,6 +44,8 @@ static bool learn(
 	free(facts->daemon_id);
 	free(facts->platform);
 	facts->daemon_id = berth_strdup(info.daemon_id);
+	free(host->daemon_id);
+	host->daemon_id = berth_strdup(info.daemon_id);
 	facts->platform = berth_format("%s/%s", info.os_type, info.architecture);
 	facts->cpus = flags->cpus ? flags->cpus : (uint32_t)info.cpus;
 	facts->memory_mb = flags->memory_mb ? flags->memory_mb : (uint64_t)(info.memory_bytes / MB);
@@ -72,9 +75,13 @@ static struct berth_runner *open_runner(
 static bool probe(void *context, struct berth_until until, struct berth_error *err)
 {
 	struct agent_host *host = context;
-	BERTH_AUTO(berth_docker_info_free) struct berth_docker_info info = {0};
-	return berth_docker_info(host->docker, &info, until, err) ||
-	       berth_error_wrap(err, "docker does not answer (start it: running trials are not lost while it is away)");
+	if (berth_docker_is(host->docker, host->daemon_id, until, err)) {
+		return true;
+	}
+	return err->code == BERTH_ERROR_CONFLICT
+	               ? false
+	               : berth_error_wrap(err,
+				 "docker does not answer (start it: running trials are not lost while it is away)");
 }
 
 struct berth_session_host agent_host_functions(struct agent_host *host)

@@ -10,6 +10,7 @@ struct agent_host {
 	const struct agent_flags *flags;
 	const struct agent_credentials *credentials;
 	struct berth_http *http;
+	char *daemon_id;             // of the daemon that answered at the start
 	struct berth_docker *docker; // once it could be opened
 };
 bool agent_host_open(struct agent_host *host, const struct agent_flags *flags,

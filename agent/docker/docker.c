@@ -120,6 +120,18 @@ bool berth_docker_info(
 	return true;
 }
 
+bool berth_docker_is(
+	struct berth_docker *docker, const char *daemon_id, struct berth_until until, struct berth_error *err)
+{
+	BERTH_AUTO(berth_docker_info_free) struct berth_docker_info info;
+	return berth_docker_info(docker, &info, until, err) &&
+	       (strcmp(info.daemon_id, daemon_id) == 0 || berth_fail(err, BERTH_ERROR_CONFLICT,
+								  "another Docker daemon answers (%.64s) than at the "
+	                                                          "agent's start (%.64s): bring that one back, "
+								  "or start the agent again",
+								  info.daemon_id, daemon_id));
+}
+
 void berth_docker_info_free(struct berth_docker_info *info)
 {
 	free(info->daemon_id);

@@ -39,6 +39,10 @@ struct berth_docker_info {
 bool berth_docker_info(
 	struct berth_docker *docker, struct berth_docker_info *info, struct berth_until until, struct berth_error *err);
 void berth_docker_info_free(struct berth_docker_info *info);
+// CONFLICT when the daemon that answers is not the one of this id, but one with other data that came in its place: it
+// shows nothing of what the other has.
+bool berth_docker_is(
+	struct berth_docker *docker, const char *daemon_id, struct berth_until until, struct berth_error *err);
 
 struct berth_docker_label {
 	const char *key;

@@ -14,6 +14,21 @@ static struct berth_lease_driver driver_of(struct session *session)
 	return (struct berth_lease_driver){.runner = session->runner, .book = agent_store_book(session->store)};
 }
 
+// What one Docker daemon does not show proves nothing of what was made on another.
+static bool is_of_this_daemon(const struct session *session, const Berth__V1__Lease *lease, struct berth_error *err)
+{
+	const char *now = session->facts.daemon_id;
+	return !lease->daemon_id[0] || strcmp(lease->daemon_id, now) == 0 ||
+	       berth_fail(err, BERTH_ERROR_CONFLICT,
+		       "lease %s was begun on another Docker daemon (%.64s) than this agent uses now (%.64s), so "
+	               "nothing "
+		       "here shows what became of it: start the agent with that daemon again (--docker), or, when it "
+	               "is "
+		       "gone for good, give this agent up (berth agent forget) and enroll it with an empty state "
+	               "folder",
+		       lease->lease_id, lease->daemon_id, now);
+}
+
 static bool retire(
 	struct session *session, const Berth__V1__Lease *lease, struct berth_until until, struct berth_error *err)
 {
@@ -22,6 +37,9 @@ static bool retire(
 		return berth_lease_drop(&driver, lease->lease_id, err);
 	}
 	if (lease->state != BERTH__V1__LEASE_STATE__LEASE_KILL_PROVED) {
+		if (!is_of_this_daemon(session, lease, err)) {
+			return false;
+		}
 		return berth_lease_retire(&driver, lease->lease_id, until, err);
 	}
 	// Its absence was proven and written down; only the last mark is missing.

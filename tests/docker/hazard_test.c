@@ -28,6 +28,7 @@ struct engine {
 	const char
 		*listings; // one letter each, the last for ever: 'y' shows the container, 'n' does not, 'e' is an error
 	struct answer removal, creation, image, container;
+	const char *daemon_id;
 	struct berth_buf asked;   // methods and what they were about
 	struct berth_buf created; // the body of the newest create
 };
@@ -86,7 +87,9 @@ static bool answer(void *context, struct test_request *request)
 		return test_answer(request, 200, "{\"ApiVersion\":\"1.41\",\"Version\":\"20.10.24\",\"Os\":\"linux\"}");
 	}
 	if (strstr(target, "/info")) {
-		return test_answer(request, 200, "{\"ID\":\"d\",\"OSType\":\"linux\",\"Architecture\":\"x86_64\"}");
+		BERTH_AUTO_FREE char *body = berth_format(
+			"{\"ID\":\"%s\",\"OSType\":\"linux\",\"Architecture\":\"x86_64\"}", engine->daemon_id);
+		return test_answer(request, 200, body);
 	}
 	if (strstr(target, "/networks/create")) {
 		test_request_drain(request);
@@ -114,6 +117,7 @@ static int setup(void **state)
 	assert_non_null(mkdtemp(folder));
 	*engine = (struct engine){.socket = berth_format("%s/s", folder),
 		.listings = "n",
+		.daemon_id = "first",
 		.removal = {204, ""},
 		.creation = {201, "{\"Id\":\"box\"}"},
 		.image = {200, "{\"Id\":\"sha256:11\",\"Os\":\"linux\",\"Config\":{}}"},
@@ -186,6 +190,17 @@ static void x7_h7_absence_is_listed_twice_after_the_last_removal(void **state)
 	engine->listings = "ynyn"; // one listing forgot it
 	assert_ok(engine->runner->kill(engine->runner, LEASE, soon(), &err), err);
 	assert_asked(engine, "list remove list list remove list list ");
+}
+
+static void a_daemon_that_came_in_the_place_of_another_proves_no_absence(void **state)
+{
+	struct engine *engine = *state;
+	struct berth_error err;
+	engine->daemon_id = "second";
+	assert_fails(engine->runner->kill(engine->runner, LEASE, soon(), &err), err, BERTH_ERROR_CONFLICT,
+		"another Docker daemon answers (second)");
+	engine->daemon_id = "first";
+	assert_ok(engine->runner->kill(engine->runner, LEASE, soon(), &err), err);
 }
 
 static void h11_what_appears_after_its_create_was_given_up_is_removed(void **state)
@@ -316,6 +331,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(x5_a_404_in_the_words_of_an_answer_proves_no_absence),
 	TEST(x6_a_removal_that_is_answered_well_and_does_nothing_proves_no_absence),
 	TEST(x7_h7_absence_is_listed_twice_after_the_last_removal),
+	TEST(a_daemon_that_came_in_the_place_of_another_proves_no_absence),
 	TEST(h11_what_appears_after_its_create_was_given_up_is_removed),
 	TEST(h8_the_status_of_a_failed_create_tells_and_not_its_words),
 	TEST(w2_what_isolates_a_container_is_said_in_every_create),

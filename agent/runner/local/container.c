@@ -298,16 +298,21 @@ bool local_kill(struct berth_runner *runner, const char *lease_id, struct berth_
 	BERTH_AUTO(local_lease_free) struct local_lease lease;
 	bool settled = local_lease_get(local, lease_id, &lease) && lease.answered;
 	int64_t bound_ns = berth_boot_ns() + runner->placement_bound_ms * BERTH_NS_PER_MS;
+	bool was_seen = false;
 	for (int absences = 0;;) {
 		size_t found = 0;
 		if (!sweep(local, lease_id, &found, until, err)) {
 			return berth_error_wrap(err, "lease %s", lease_id);
 		}
 		// What was seen once was the one that could appear.
-		settled = settled || found > 0;
+		was_seen = was_seen || found > 0;
+		settled = settled || was_seen;
 		absences = found > 0 ? 0 : absences + 1;
 		bool proven = settled || berth_boot_ns() >= bound_ns;
 		if (absences >= ABSENCE_LISTINGS && proven) {
+			if (!was_seen && !berth_docker_is(local->docker, local->daemon_id, until, err)) {
+				return berth_error_wrap(err, "lease %s", lease_id);
+			}
 			local_lease_forget(local, lease_id);
 			return true;
 		}

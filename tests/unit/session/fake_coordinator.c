@@ -55,6 +55,7 @@ static void assign(struct fake *fake, uint32_t index)
 	snprintf(lease_id, sizeof lease_id, "%016x%08x%08x", 0x1ea5e, index, trial->generation);
 	Berth__V1__Lease lease = BERTH__V1__LEASE__INIT;
 	lease.lease_id = lease_id;
+	lease.daemon_id = fake->hello->daemon_id;
 	lease.state = BERTH__V1__LEASE_STATE__LEASE_CREATING;
 	lease.role = BERTH__V1__LEASE_ROLE__TASK_ENVIRONMENT;
 	Berth__V1__Lease *leases[] = {&lease};

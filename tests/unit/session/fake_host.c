@@ -112,7 +112,7 @@ static struct berth_runner *open_runner(
 	runner->base.kill = kill_lease;
 	runner->base.list_leases = list_leases;
 	runner->base.free = free_runner;
-	facts->daemon_id = berth_strdup("daemon");
+	facts->daemon_id = berth_strdup(host->daemon_id);
 	facts->platform = berth_strdup("linux/amd64");
 	facts->cpus = 2;
 	facts->memory_mb = 1000;
@@ -209,6 +209,7 @@ void fake_host_open(struct fake_host *host, const char *folder)
 	memset(host, 0, sizeof *host);
 	host->folder = berth_strdup(folder);
 	host->slots = 2;
+	host->daemon_id = "daemon";
 	BERTH_AUTO_FREE char *resources = berth_path_join(folder, "resources");
 	if (!berth_mkdir_all(resources, 0700, NULL)) {
 		abort();

@@ -19,6 +19,7 @@ struct fake_host {
 	atomic_int proof_ms; // how long a kill takes to be proven
 	int64_t run_ms_max;  // each run takes a random time up to this
 	uint32_t slots;
+	const char *daemon_id;
 	// What happened.
 	atomic_uint opens, kills, runs, running, cancelled;
 };

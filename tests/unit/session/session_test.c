@@ -398,6 +398,35 @@ static void h17_a_lease_that_could_not_be_retired_is_settled_later(void **state)
 }
 
 // The sweeper of these tests begins every 100 ms.
+#define LOOKS_MS 1500 // in which a start has tried several times
+
+static void what_another_docker_daemon_shows_settles_nothing(void **state)
+{
+	(void)state;
+	struct world *world = open_world();
+	fake_add_trials(&world->fake, 1);
+	start(world);
+	assert_true(fake_wait(&world->fake, has_heartbeat));
+	atomic_store(&world->host.kill_fails, true);
+	assert_true(fake_wait(&world->fake, all_accepted));
+	agent_end(&world->agent);
+	assert_int_equal(fake_open_leases(&world->fake), 1);
+	atomic_store(&world->host.kill_fails, false);
+	unsigned hellos = world->fake.hellos, kills = atomic_load(&world->host.kills);
+	world->host.daemon_id = "another";
+	start(world);
+	berth_sleep_ms(LOOKS_MS, berth_within_ms(60000, NULL), NULL);
+	agent_end(&world->agent);
+	assert_int_equal(world->fake.hellos, hellos);
+	assert_int_equal(atomic_load(&world->host.kills), kills);
+	assert_int_equal(fake_open_leases(&world->fake), 1);
+	world->host.daemon_id = "daemon";
+	start(world);
+	assert_true(fake_wait(&world->fake, is_finished_and_gone));
+	agent_end(&world->agent);
+	close_world(world);
+}
+
 static void a_proof_may_take_longer_than_the_pause_between_two_sweeps(void **state)
 {
 	(void)state;
@@ -429,6 +458,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_shutdown_ends_trials_and_flushes_the_outbox),
 	cmocka_unit_test(a_finished_result_is_uploaded_by_the_next_life_and_not_run_again),
 	cmocka_unit_test(h17_a_lease_that_could_not_be_retired_is_settled_later),
+	cmocka_unit_test(what_another_docker_daemon_shows_settles_nothing),
 	cmocka_unit_test(a_proof_may_take_longer_than_the_pause_between_two_sweeps),
 };
 BERTH_TEST_MAIN(tests)
