@@ -193,6 +193,9 @@ static void put_field(struct berth_buf *out, const ProtobufCFieldDescriptor *fie
 {
 	const void *member = message + field->offset;
 	const void *quantifier = message + field->quantifier_offset;
+	if (field->label != PROTOBUF_C_LABEL_REPEATED && field->label != PROTOBUF_C_LABEL_NONE) {
+		abort(); // of proto2
+	}
 	if (field->label == PROTOBUF_C_LABEL_REPEATED) {
 		size_t count = *(const size_t *)quantifier;
 		if (count) {

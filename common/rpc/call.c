@@ -164,19 +164,21 @@ static bool fail_over(const struct berth_rpc_call *call, struct berth_error *err
 	return berth_fail(err, BERTH_ERROR_CANCELLED, "the call of %s is over", call->peer);
 }
 
-static bool enqueue(struct berth_rpc_call *call, const ProtobufCMessage *message, size_t size, struct berth_error *err)
+// Takes the buffer when it succeeds.
+static bool enqueue(struct berth_rpc_call *call, const ProtobufCMessageDescriptor *type, grpc_byte_buffer *buffer,
+	struct berth_error *err)
 {
 	if (call->closed || call->finishing) {
 		return fail_over(call, err);
 	}
-	if (message->descriptor != call->served->method.output) {
+	if (type != call->served->method.output) {
 		return berth_fail(err, BERTH_ERROR_INVALID, "%s answers with %s, not with %s",
-			call->served->method.path, call->served->method.output->name, message->descriptor->name);
+			call->served->method.path, call->served->method.output->name, type->name);
 	}
 	if (answers_once(call) && call->sent > 0) {
 		return berth_fail(err, BERTH_ERROR_INVALID, "%s answers with one message", call->served->method.path);
 	}
-	size_t charge = size + BERTH_RPC_MESSAGE_OVERHEAD;
+	size_t charge = grpc_byte_buffer_length(buffer) + BERTH_RPC_MESSAGE_OVERHEAD;
 	if (call->queue && call->queue_size + charge > call->server->send_queue_size_max) {
 		call->queue_high = true;
 		return berth_fail(err, BERTH_ERROR_EXHAUSTED,
@@ -184,7 +186,7 @@ static bool enqueue(struct berth_rpc_call *call, const ProtobufCMessage *message
 			call->queue_size, call->server->send_queue_size_max);
 	}
 	struct berth_rpc_queued *queued = berth_alloc(sizeof *queued);
-	*queued = (struct berth_rpc_queued){.buffer = berth_rpc_pack(message, size), .size = charge};
+	*queued = (struct berth_rpc_queued){.buffer = buffer, .size = charge};
 	if (call->queue) {
 		call->queue_last->next = queued;
 	} else {
@@ -200,14 +202,19 @@ static bool enqueue(struct berth_rpc_call *call, const ProtobufCMessage *message
 
 bool berth_rpc_send(struct berth_rpc_call *call, const ProtobufCMessage *message, struct berth_error *err)
 {
-	size_t size = protobuf_c_message_get_packed_size(message);
+	grpc_byte_buffer *buffer = berth_rpc_pack(message);
+	size_t size = grpc_byte_buffer_length(buffer);
 	if (size > BERTH_RPC_MESSAGE_SIZE_MAX) {
+		grpc_byte_buffer_destroy(buffer);
 		return berth_fail(err, BERTH_ERROR_INVALID, "a %s of %zu bytes is longer than a message may be (%d)",
 			message->descriptor->name, size, BERTH_RPC_MESSAGE_SIZE_MAX);
 	}
 	pthread_mutex_lock(&call->lock);
-	bool sent = enqueue(call, message, size, err);
+	bool sent = enqueue(call, message->descriptor, buffer, err);
 	pthread_mutex_unlock(&call->lock);
+	if (!sent) {
+		grpc_byte_buffer_destroy(buffer);
+	}
 	return sent;
 }
 

@@ -217,16 +217,16 @@ grpc_call *berth_rpc_channel_call(struct berth_rpc_channel *channel, const struc
 }
 
 bool berth_rpc_request_check(
-	const struct berth_rpc_method *method, const ProtobufCMessage *request, size_t *size, struct berth_error *err)
+	const struct berth_rpc_method *method, const ProtobufCMessage *request, struct berth_error *err)
 {
 	if (request->descriptor != method->input) {
 		return berth_fail(err, BERTH_ERROR_INVALID, "%s takes %s, not %s", method->path, method->input->name,
 			request->descriptor->name);
 	}
-	*size = protobuf_c_message_get_packed_size(request);
-	if (*size > BERTH_RPC_MESSAGE_SIZE_MAX) {
+	size_t size = protobuf_c_message_get_packed_size(request);
+	if (size > BERTH_RPC_MESSAGE_SIZE_MAX) {
 		return berth_fail(err, BERTH_ERROR_INVALID, "%s: a request of %zu bytes is longer than %d allow",
-			method->path, *size, BERTH_RPC_MESSAGE_SIZE_MAX);
+			method->path, size, BERTH_RPC_MESSAGE_SIZE_MAX);
 	}
 	return true;
 }

@@ -22,4 +22,4 @@ grpc_call *berth_rpc_channel_call(struct berth_rpc_channel *channel, const struc
 	grpc_completion_queue *queue, int64_t deadline_ns);
 // Checks a request before it is packed.
 bool berth_rpc_request_check(
-	const struct berth_rpc_method *method, const ProtobufCMessage *request, size_t *size, struct berth_error *err);
+	const struct berth_rpc_method *method, const ProtobufCMessage *request, struct berth_error *err);

@@ -40,7 +40,7 @@
 #endif
 
 // wire.c
-grpc_byte_buffer *berth_rpc_pack(const ProtobufCMessage *message, size_t packed_size);
+grpc_byte_buffer *berth_rpc_pack(const ProtobufCMessage *message);
 // NULL when the bytes are no such message. The buffer stays the caller's.
 ProtobufCMessage *berth_rpc_unpack(const ProtobufCMessageDescriptor *type, grpc_byte_buffer *buffer);
 bool berth_rpc_slice_is(grpc_slice slice, const char *text);

@@ -101,14 +101,13 @@ static bool fail_over(const struct berth_rpc_stream *stream, struct berth_error 
 
 bool berth_rpc_stream_send(struct berth_rpc_stream *stream, const ProtobufCMessage *message, struct berth_error *err)
 {
-	size_t size = 0;
-	if (!berth_rpc_request_check(stream->method, message, &size, err)) {
+	if (!berth_rpc_request_check(stream->method, message, err)) {
 		return false;
 	}
 	if (stream->send_closed) {
 		return berth_fail(err, BERTH_ERROR_INVALID, "%s: the sending side is closed", stream->method->path);
 	}
-	grpc_byte_buffer *buffer = berth_rpc_pack(message, size);
+	grpc_byte_buffer *buffer = berth_rpc_pack(message);
 	grpc_op op = {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = buffer};
 	start(stream, &op, 1, &stream->send_tag);
 	bool sent = pluck(stream, &stream->send_tag);

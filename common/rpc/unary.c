@@ -64,8 +64,7 @@ bool berth_rpc_unary(struct berth_rpc_channel *channel, const ProtobufCServiceDe
 	const ProtobufCMessage *request, ProtobufCMessage **response, struct berth_until until, struct berth_error *err)
 {
 	const struct berth_rpc_channel_method *method = berth_rpc_channel_find(channel, service, name, err);
-	size_t size = 0;
-	if (!method || !berth_rpc_request_check(&method->method, request, &size, err)) {
+	if (!method || !berth_rpc_request_check(&method->method, request, err)) {
 		return false;
 	}
 	if (method->method.kind != BERTH_RPC_UNARY) {
@@ -77,7 +76,7 @@ bool berth_rpc_unary(struct berth_rpc_channel *channel, const ProtobufCServiceDe
 	grpc_completion_queue *queue = berth_rpc_channel_take_queue(channel);
 	struct exchange exchange = {.call = berth_rpc_channel_call(channel, method, queue, until.deadline_ns),
 		.message = grpc_empty_slice()};
-	grpc_byte_buffer *bytes = berth_rpc_pack(request, size);
+	grpc_byte_buffer *bytes = berth_rpc_pack(request);
 	struct berth_cancel_hook hook = {.run = cancel_call, .context = exchange.call};
 	if (until.cancel) {
 		berth_cancel_hook(until.cancel, &hook);

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/codec/proto.h"
 #include "common/rpc/depth.h"
 #include "common/rpc/internal.h"
 
-grpc_byte_buffer *berth_rpc_pack(const ProtobufCMessage *message, size_t packed_size)
+grpc_byte_buffer *berth_rpc_pack(const ProtobufCMessage *message)
 {
-	grpc_slice slice = grpc_slice_malloc(packed_size);
-	protobuf_c_message_pack(message, GRPC_SLICE_START_PTR(slice));
+	struct berth_buf packed = {0};
+	berth_proto_pack(message, &packed);
+	grpc_slice slice = grpc_slice_new_with_user_data(packed.data, packed.size, free, packed.data);
 	grpc_byte_buffer *buffer = grpc_raw_byte_buffer_create(&slice, 1);
 	grpc_slice_unref(slice);
 	return buffer;

@@ -270,7 +270,7 @@ static void bytes_that_are_no_message_are_invalid(void **state)
 	liar = berth__test__v1__text__descriptor;
 	fields[0] = liar.fields[0];
 	service = *ECHO;
-	fields[0].type = PROTOBUF_C_TYPE_FIXED64;
+	fields[0].type = PROTOBUF_C_TYPE_DOUBLE;
 	fields[0].id = 2; // the payload's number, with a wire type that bytes never have
 	fields[0].offset = offsetof(Berth__Test__V1__Text, payload);
 	liar.fields = fields;
