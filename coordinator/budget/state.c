@@ -80,14 +80,26 @@ struct account *find_phase(const struct budget *budget, const char *phase)
 	return NULL;
 }
 
-static char *sub_key(enum account_kind kind, const char *name)
+static const char *sub_prefix(enum account_kind kind)
 {
-	return berth_format("%s/%s", kind == ACCOUNT_JOB ? "job" : "user", name);
+	return kind == ACCOUNT_JOB ? "job/" : "user/";
 }
 
+static char *sub_key(enum account_kind kind, const char *name)
+{
+	return berth_format("%s%s", sub_prefix(kind), name);
+}
+
+// Asked several times for each reservation, so the key is not formatted.
 struct account *find_sub(const struct budget *budget, enum account_kind kind, const char *name)
 {
-	BERTH_AUTO_FREE char *key = sub_key(kind, name);
+	char small[128];
+	bool is_small = strlen(name) + sizeof "user/" <= sizeof small;
+	BERTH_AUTO_FREE char *large = is_small ? NULL : sub_key(kind, name);
+	const char *key = is_small ? small : large;
+	if (is_small) {
+		stpcpy(stpcpy(small, sub_prefix(kind)), name);
+	}
 	struct account *account = NULL;
 	HASH_FIND_STR(budget->subs, key, account);
 	return account;

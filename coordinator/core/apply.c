@@ -602,7 +602,7 @@ bool berth_core_apply(struct berth_core *core, const Berth__Store__V1__Event *ev
 	if (!apply(core, event, err)) {
 		return false;
 	}
-	rows_touch_event(core, event);
+	rows_touch_made(core, event);
 	seal_if_over(core, job_of_event(core, event), event->sequence);
 	core->last_sequence = event->sequence;
 	core->recorded_at_ns = event->recorded_at_ns;

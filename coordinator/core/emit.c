@@ -91,7 +91,7 @@ struct berth_effect *effect(const struct decision *decision, enum berth_effect_k
 			berth_realloc_array(outcome->effects, outcome->effects_capacity, sizeof(*outcome->effects));
 	}
 	struct berth_effect *added = &outcome->effects[outcome->effects_count++];
-	memset(added, 0, sizeof *added);
+	memset(added, 0, offsetof(struct berth_effect, reason) + 1); // a reason is a text, of which most have none
 	added->kind = kind;
 	return added;
 }

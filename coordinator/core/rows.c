@@ -423,6 +423,18 @@ void rows_touch_event(struct berth_core *core, const event_t *event)
 	}
 }
 
+void rows_touch_made(struct berth_core *core, const event_t *event)
+{
+	switch (event->body_case) {
+	case BERTH__STORE__V1__EVENT__BODY_LEASE_MOVED:
+	case BERTH__STORE__V1__EVENT__BODY_BUDGET_ENDED:
+	case BERTH__STORE__V1__EVENT__BODY_TRIAL_ENDED:
+		return; // the commonest change what was there, and make nothing
+	default:
+		rows_touch_event(core, event);
+	}
+}
+
 // --- checkpoints ---
 size_t berth_core_changed(const struct berth_core *core)
 {

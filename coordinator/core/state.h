@@ -263,8 +263,9 @@ void queue_remove(struct queue *queue, uint32_t position);
 
 // records: rows.c makes them, rows_load.c makes objects of them
 void rows_touch(struct berth_core *core, enum row_kind kind, void *object);
-// Everything that the event changes, before it does, and what it made, after.
+// Everything that the event changes, before it does, and then what it made.
 void rows_touch_event(struct berth_core *core, const Berth__Store__V1__Event *event);
+void rows_touch_made(struct berth_core *core, const Berth__Store__V1__Event *event);
 // Every record but those of sealed jobs' trials and leases, in no order.
 void rows_all(const struct berth_core *core, struct rows *rows);
 void rows_clear(struct rows *rows);
