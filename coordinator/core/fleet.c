@@ -91,6 +91,16 @@ static bool claims_another(const struct berth_core *core, const Berth__V1__Incar
 	return obeyed_another(core, obeyed) && !is_proven(core, obeyed);
 }
 
+// A new life ends what older ones left on its own Docker daemon before it says Hello. What runs on another daemon, of a
+// host that had this name, may go on to the end of its hold.
+static bool may_run_elsewhere(const struct decision *decision, const struct agent *agent)
+{
+	const Berth__V1__Hello *hello = decision->command->hello;
+	return agent->running && strcmp(agent->boot_id, hello->boot_id) != 0 &&
+	       strcmp(agent->daemon_id, hello->daemon_id) != 0 &&
+	       fenced_at_ns(decision->core, agent) > decision->now.boot_ns;
+}
+
 // Which rule, if any, forbids this session.
 static bool is_refused(const struct decision *decision, const struct agent *agent)
 {
@@ -128,6 +138,14 @@ static bool is_refused(const struct decision *decision, const struct agent *agen
 			"agent %s saw event %llu committed, which this ledger does not hold: it is an older copy; "
 			"bring the newer one back, or accept the loss with `berth ledger restore`",
 			agent->name, (unsigned long long)(hello->seen ? hello->seen->sequence : 0));
+	} else if (may_run_elsewhere(decision, agent)) {
+		refuse(decision, BERTH_ERROR_CONFLICT,
+			"agent %s comes with another Docker daemon (%.64s) than the one on which it runs trials "
+		        "(%.64s); they "
+			"may go on there for another %lld s, and it is taken after that",
+			agent->name, hello->daemon_id, agent->daemon_id,
+			(long long)((fenced_at_ns(decision->core, agent) - decision->now.boot_ns) / BERTH_NS_PER_S) +
+				1);
 	} else {
 		return false;
 	}

@@ -238,6 +238,7 @@ static void an_agent_that_restarts_loses_its_trials_but_not_its_finished_result(
 	Berth__V1__TrialKey finished = test_key(job, 1, 1), *running[] = {&finished};
 	hello.protocol = &range;
 	hello.boot_id = (char *)BOOT_B;
+	hello.daemon_id = (char *)"daemon";
 	hello.running = running;
 	hello.n_running = 1;
 	test_decide(fleet, (struct berth_command){.kind = BERTH_COMMAND_HELLO,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trials that wait for their time: the boot clock counts it, whatever becomes of the wall clock.
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/base/mem.h"
 #include "tests/support/test.h"
@@ -196,7 +197,37 @@ static void a_new_life_has_the_hold_that_it_is_told(void **state)
 	assert_taken_after_ms(&held, FENCE_OF_MS(5000));
 }
 
+// Another host took north's name, or north another daemon: nobody has ended what runs on the first.
+static void what_runs_on_another_daemon_may_go_on_to_the_end_of_its_hold(void **state)
+{
+	(void)state;
+	struct held held = hold_for_ms(60000);
+	held.fleet->daemon = "another";
+	test_hello(held.fleet, "north", BOOT_B, 1);
+	assert_int_equal(held.fleet->outcome.error.code, BERTH_ERROR_CONFLICT);
+	assert_non_null(strstr(held.fleet->outcome.error.message, "with another Docker daemon (another)"));
+	assert_int_equal(test_state(held.fleet, held.job, 0), BERTH__V1__TRIAL_STATE__TRIAL_RUNNING);
+	test_advance_ms(held.fleet, FENCE_OF_MS(60000));
+	test_tick(held.fleet);
+	assert_int_equal(test_state(held.fleet, held.job, 0), BERTH__V1__TRIAL_STATE__TRIAL_QUEUED);
+	test_join(held.fleet, "north", BOOT_B, 1);
+	test_fleet_free(held.fleet);
+	free(held.job);
+}
+
+static void a_new_life_on_the_same_daemon_is_taken_at_once(void **state)
+{
+	(void)state;
+	struct held held = hold_for_ms(60000);
+	test_join(held.fleet, "north", BOOT_B, 1);
+	assert_int_equal(test_state(held.fleet, held.job, 0), BERTH__V1__TRIAL_STATE__TRIAL_QUEUED);
+	test_fleet_free(held.fleet);
+	free(held.job);
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(what_runs_on_another_daemon_may_go_on_to_the_end_of_its_hold),
+	cmocka_unit_test(a_new_life_on_the_same_daemon_is_taken_at_once),
 	cmocka_unit_test(a_shorter_hold_waits_for_who_was_told_a_longer_one),
 	cmocka_unit_test(any_number_of_restarts_forgets_no_hold),
 	cmocka_unit_test(a_welcome_alone_makes_no_hold_shorter_and_a_heartbeat_does),

@@ -175,6 +175,7 @@ uint64_t test_hello(struct test_fleet *fleet, const char *agent, const char *boo
 	hello.protocol = &range;
 	hello.capacity = &capacity;
 	hello.boot_id = (char *)boot;
+	hello.daemon_id = (char *)(fleet->daemon ? fleet->daemon : "daemon");
 	hello.obeyed = fleet->obeyed ? &obeyed : NULL;
 	hello.seen = &seen;
 	uint64_t session = ++fleet->sessions;

@@ -30,6 +30,7 @@ struct test_fleet {
 	// of the next Hello: the incarnation that was obeyed (0: none), and an event that this ledger does not hold (0:
 	// none)
 	uint64_t obeyed, seen_elsewhere;
+	const char *daemon; // of the next Hello; NULL: "daemon"
 };
 
 struct test_fleet *test_fleet_new(int64_t hold_ms);
