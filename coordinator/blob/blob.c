@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coordinator/blob/blob.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -41,14 +42,34 @@ bool blob_disk_check(const struct berth_blobs *blobs, int64_t size, struct berth
 	return true;
 }
 
-// Every folder is made at the start: a put then has one folder to sync, its own.
+static void see_prefixes(const struct berth_blobs *blobs, bool seen[static PREFIXES])
+{
+	DIR *folder = opendir(blobs->folder);
+	for (struct dirent *entry; folder && (entry = readdir(folder));) {
+		uint8_t prefix;
+		if (berth_unhex(entry->d_name, &prefix, 1)) {
+			seen[prefix] = true;
+		}
+	}
+	if (folder) {
+		closedir(folder);
+	}
+}
+
+// Every folder is made at the start: a put then has one folder to sync, its own. One that is there already may not be
+// synced yet: the start that made it may have been killed.
 static bool make_folders(const struct berth_blobs *blobs, struct berth_error *err)
 {
 	BERTH_AUTO_FREE char *unfinished = berth_path_join(blobs->folder, "tmp");
 	if (!berth_remove_all(unfinished, err) || !berth_mkdir_all(unfinished, FOLDER_MODE, err)) {
 		return false;
 	}
+	bool seen[PREFIXES] = {0};
+	see_prefixes(blobs, seen);
 	for (unsigned i = 0; i < PREFIXES; i++) {
+		if (seen[i]) {
+			continue;
+		}
 		char name[PREFIX_DIGITS_MAX];
 		const uint8_t byte = (uint8_t)i;
 		berth_hex(&byte, 1, name);

@@ -167,6 +167,21 @@ static void what_unfinished_writes_left_is_removed_at_open(void **state)
 	assert_true(has_text(fixture->blobs, "kept"));
 }
 
+static void a_folder_that_went_missing_is_made_at_open(void **state)
+{
+	struct fixture *fixture = *state;
+	char hex[BERTH_DIGEST_HEX_SIZE];
+	const struct berth_digest digest = digest_of("text");
+	berth_digest_hex(&digest, hex);
+	BERTH_AUTO_FREE char *prefix = berth_format("%s/%.2s", fixture->folder, hex);
+	assert_int_equal(rmdir(prefix), 0);
+	reopen(fixture);
+	put_text(fixture->blobs, "text");
+	assert_true(has_text(fixture->blobs, "text"));
+	reopen(fixture);
+	assert_true(has_text(fixture->blobs, "text"));
+}
+
 static void a_blob_that_is_not_there_is_not_found(void **state)
 {
 	struct fixture *fixture = *state;
@@ -307,6 +322,7 @@ static const struct CMUnitTest tests[] = {
 	WITH_BLOBS(a_size_out_of_bounds_is_refused),
 	WITH_BLOBS(below_the_watermark_no_blob_is_begun),
 	WITH_BLOBS(what_unfinished_writes_left_is_removed_at_open),
+	WITH_BLOBS(a_folder_that_went_missing_is_made_at_open),
 	WITH_BLOBS(a_blob_that_is_not_there_is_not_found),
 	WITH_BLOBS(a_blob_of_another_size_is_corrupt_and_can_be_written_again),
 	WITH_BLOBS(many_writers_of_one_blob_write_it_once),
