@@ -40,10 +40,11 @@ def table(head, lines):
 def of_machine(results):
     found = results["machine"]
     quiet = "alone on it" if found["quiet"] else "NOT alone on it: figures are lower than they could be"
-    return ["Measured %s on %d cores (%s), Linux %s, %s; fdatasync of 512 bytes p50 %.0f µs, p99 %.0f µs; %s (load "
-            "average %.2f). %s. Medians of %d rounds of %g s, least and most in brackets; the whole took %.0f s." % (
+    return ["Measured %s on %d cores (%s), Linux %s, %s; fdatasync of 512 bytes p50 %.0f µs, p99 %.0f µs, "
+            "after 5 ms of rest %.0f and %.0f µs; %s (load average %.2f). %s. Medians of %d rounds of %g s, least and most in brackets; the whole took %.0f s." % (
                 found["date"], found["cores"], found["cpu"], found["kernel"], found["file_system"],
-                found["fdatasync_us"]["p50"], found["fdatasync_us"]["p99"], quiet, found["load_average"],
+                found["fdatasync_us"]["p50"], found["fdatasync_us"]["p99"], found["fdatasync_rested_us"]["p50"],
+                found["fdatasync_rested_us"]["p99"], quiet, found["load_average"],
                 ", ".join("%s %s" % item for item in found["packages"].items()), results["rounds"],
                 results["seconds"], results["took_s"])]
 
