@@ -21,8 +21,10 @@ static void hash_more(ProtobufCBuffer *buffer, size_t size, const uint8_t *data)
 		berth_hasher_add(hashing->hasher, data, size);
 		return;
 	}
-	memcpy(hashing->bytes + hashing->filled, data, size);
-	hashing->filled += size;
+	if (size) { // an empty part may be nowhere
+		memcpy(hashing->bytes + hashing->filled, data, size);
+		hashing->filled += size;
+	}
 }
 
 struct berth_digest berth_proto_sha256(const void *message)
