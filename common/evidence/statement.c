@@ -78,8 +78,10 @@ size_t berth_statement_group_path(const struct berth_statement_group *group, siz
 {
 	struct berth_digest proof[BERTH_MERKLE_LEVELS + 1];
 	size_t count = 0;
-	bool made = berth_merkle_inclusion(index, group->tree.size, node_of, (void *)group, proof, &count, NULL);
-	assert(made && count <= BERTH_STATEMENT_PATH_MAX);
+	if (!berth_merkle_inclusion(index, group->tree.size, node_of, (void *)group, proof, &count, NULL) ||
+		count > BERTH_STATEMENT_PATH_MAX) {
+		abort(); // the index is beyond the group
+	}
 	memcpy(path, proof, count * sizeof proof[0]);
 	return count;
 }

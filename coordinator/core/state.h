@@ -391,6 +391,11 @@ bool take_up_lease(const struct decision *decision, const Berth__V1__LeaseMove *
 bool end_without_lease(const struct decision *decision, const Berth__V1__LeaseMove *move);
 void end_resending(const struct decision *decision, struct agent *agent);
 
+// apply_fleet.c
+bool apply_agent_enrolled(struct berth_core *core, const Berth__Store__V1__Event *event, struct berth_error *err);
+bool apply_agent_booted(struct berth_core *core, const Berth__Store__V1__Event *event, struct berth_error *err);
+bool apply_agent_hold(struct berth_core *core, const Berth__Store__V1__Event *event, struct berth_error *err);
+
 // apply_restore.c
 bool apply_reports_kept(struct berth_core *core, const Berth__Store__V1__Event *event, struct berth_error *err);
 bool apply_backup_verified(struct berth_core *core, const Berth__Store__V1__Event *event, struct berth_error *err);
