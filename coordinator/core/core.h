@@ -154,7 +154,7 @@ struct berth_effect {
 	uint32_t index, generation;
 	uint64_t sequence;
 	enum berth_error_code code;           // REFUSE
-	char reason[BERTH_EFFECT_REASON_MAX]; // REFUSE, REVOKE
+	char reason[BERTH_EFFECT_REASON_MAX]; // REFUSE, REVOKE; the last, since a new effect is zeroed only up to here
 };
 
 struct berth_outcome {
