@@ -74,7 +74,7 @@ void berth_hasher_free(struct berth_hasher *hasher)
 // less than half the time. (It is deprecated in favour of providers, of which one is in use here.)
 struct berth_digest berth_sha256(const void *data, size_t size)
 {
-	struct berth_digest digest;
+	struct berth_digest digest = {0};
 	SHA256_CTX ctx;
 	must(SHA256_Init(&ctx) && SHA256_Update(&ctx, data, size) && SHA256_Final(digest.bytes, &ctx));
 	return digest;
