@@ -99,7 +99,7 @@ def main():
     limit = time.monotonic() + flags.seconds
     while time.monotonic() < limit:
         found = [row for row in rows.read(flags.results) if row["kind"] == "agent, with an Engine"]
-        if sum(int(row["kills"]) for row in found) >= flags.kills:
+        if sum(int(row["kills"] or 0) for row in found) >= flags.kills:
             break
         if not one(flags, max([int(row["seed"]) for row in found], default=0) + 1):
             raise SystemExit(1)

@@ -44,7 +44,7 @@ class Campaign:
     def __init__(self, flags):
         self.flags, self.lock, self.limit = flags, threading.Lock(), time.monotonic() + flags.seconds
         found = [row for row in rows.read(flags.results) if row["kind"] == "coordinator"]
-        self.claimed = sum(int(row["kills"]) for row in found)
+        self.claimed = sum(int(row["kills"] or 0) for row in found)
         self.seed = max([int(row["seed"]) for row in found], default=0)
         self.broken = False
 
