@@ -37,9 +37,9 @@ def scenario_rows(folder, found):
         points, classes, kills = enumerated(folder, scenario)
         times = [float(row["recovery_ms"]) for row in mine if row["recovery_ms"]]
         bad = sum(row["verdict"] not in ("ok", "not reached") for row in mine)
-        yield "| %s | %d | %d of %d | %d of %d | %d | %.1f s, %.1f s |" % (
-            scenario, points, sum(row["verdict"] != "not reached" for row in mine), kills, len(met), classes, bad,
-            median(times) / 1000, max(times, default=0) / 1000)
+        recovery = "%.1f s, %.1f s" % (median(times) / 1000, max(times) / 1000) if times else "none: a command"
+        yield "| %s | %d | %d of %d | %d of %d | %d | %s |" % (
+            scenario, points, sum(row["verdict"] != "not reached" for row in mine), kills, len(met), classes, bad, recovery)
 
 
 def class_rows(found):
