@@ -10,7 +10,7 @@ from runner import fleet_test
 from world import check
 
 TIMEOUT_MULTIPLIER = "4"  # as on a busy machine an upload alone may take the three seconds of slow-agent
-SECONDS = 400
+HANG_SECONDS = 1500  # no measure: what is still not over then hangs; a slow machine of two cores takes 400
 
 
 @fleet_test()
@@ -22,7 +22,7 @@ def every_row_of_the_corpus_comes_out_of_a_fleet_as_the_tables_say(stage):
     tasks = corpus.copy(fleet.folder + "/corpus")
     before, begun = fleet.coordinator.cpu_ms(), time.monotonic()
     code, _, err = fleet.command("run", "-p", tasks, "-a", "oracle", "-a", "nop", "-o", fleet.jobs, "--job-name", "corpus",
-                                 "--timeout-multiplier", TIMEOUT_MULTIPLIER, "-y", bound=SECONDS)
+                                 "--timeout-multiplier", TIMEOUT_MULTIPLIER, "-y", bound=HANG_SECONDS)
     seconds = time.monotonic() - begun
     check(code == 6, "some cells of this job have no score, so `berth run` ends with 6, not %d: %s" % (code, err[-900:]))
     job = fleet.json("job", "list")[0]["job_id"]
