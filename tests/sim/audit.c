@@ -13,8 +13,9 @@
 #include "tests/sim/check.h"
 #include "tests/sim/faults.h"
 
-#define LOG_FAMILY   0 // of the ledger
-#define AGENT_FAMILY 0 // the only one of an agent
+#define LOG_FAMILY   0   // of the ledger
+#define AGENT_FAMILY 0   // the only one of an agent
+#define PICK_OPEN    800 // permille
 
 static struct sim_disk *ledger(void)
 {
@@ -403,10 +404,14 @@ void sim_audit_describe(char *text, size_t size)
 
 bool sim_audit_pick(struct sim_random *random, Berth__V1__TrialKey *trial, char lease_id[static 33])
 {
-	unsigned count = HASH_COUNT(audit.leases);
-	const struct audit_lease *lease = audit.leases;
-	for (uint64_t i = count ? sim_random_below(random, count) : 0; i; i--) {
-		lease = lease->hh.next;
+	const struct audit_lease *lease = NULL, *each, *next;
+	bool open = sim_random_chance(random, PICK_OPEN);
+	uint64_t seen = 0;
+	HASH_ITER (hh, audit.leases, each, next) {
+		if (open == (each->state != BERTH__V1__LEASE_STATE__LEASE_RETIRED) &&
+			!sim_random_below(random, ++seen)) {
+			lease = each;
+		}
 	}
 	if (lease) {
 		trial->job_id = lease->job->id;

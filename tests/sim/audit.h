@@ -24,7 +24,7 @@ bool sim_audit_knows_incarnation(const uint8_t *nonce); // one of the coordinato
 // Whether the log still has this generation of a trial running.
 bool sim_audit_is_current(const char *job_id, uint32_t index, uint32_t generation);
 
-// Some trial that was given to an agent, and its newest lease; false where there is none.
+// Some lease and its trial, an open one as a rule; false where there is none of its kind.
 bool sim_audit_pick(struct sim_random *random, Berth__V1__TrialKey *trial, char lease_id[static 33]);
 
 // --- the whole, at the end ---
