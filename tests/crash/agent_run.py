@@ -1,38 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """One run of two nop trials on a real agent with a real Engine, killed at one point of its first life, or of the second,
 which settles what the first left. Each run has an agent of its own; a coordinator serves many runs."""
-import atexit
 import os
 import shutil
-import tempfile
-import threading
 import time
 
-from agent_world import Broken, World, check, wait_until
+from agent_world import NUMBERS, Broken, check, wait_until, world_of
 
-WORLDS = threading.local()
-NUMBERS = iter(range(1, 10 ** 9))
 PHASE_SIZE = 32
 FAULT_SECONDS = 60  # after which an agent whose disk fails is started again
-
-
-def world_of(flags):
-    """This thread's coordinator."""
-    if not hasattr(WORLDS, "world"):
-        folder = tempfile.mkdtemp(prefix="berth-agents-")
-        WORLDS.world = World(flags, folder, "crash-%d-%d" % (os.getpid(), next(NUMBERS))).open()
-        atexit.register(shutil.rmtree, folder, True)
-        atexit.register(WORLDS.world.close)
-    return WORLDS.world
 
 
 class Life:
     """An agent, the script around it, and its phase file."""
 
-    def __init__(self, flags, number, faults=False):
+    def __init__(self, flags, faults=False):
         self.world, self.faults = world_of(flags), faults
         self.ends, self.refusals, self.begun = [], 0, time.monotonic()
-        self.name = "agent-%d" % number
+        self.name = "agent-%d" % next(NUMBERS)
         self.agent = self.world.add_agent(self.name)
         self.points = "%s/%s.points" % (self.world.folder, self.name)
         self.phase_path = "%s/%s.phase" % (self.world.folder, self.name)
@@ -110,14 +95,14 @@ class Run:
         self.second = life == 2
 
     def record(self, flags):
-        life = Life(flags, next(NUMBERS))
+        life = Life(flags)
         life.run(life.plan, self.second)
         life.forget()
         with open(life.points) as file:
             return file.read()
 
     def kill(self, flags, plan):
-        life = Life(flags, next(NUMBERS))
+        life = Life(flags)
         row = {"verdict": "not reached"}
         try:
             life.run(dict(life.plan, **plan), self.second)
@@ -125,7 +110,7 @@ class Run:
                 row["verdict"] = "ok"
         except Broken as broken:
             row["verdict"] = str(broken).replace("\t", " ").replace("\n", " ")
-            print("kept for a look: %s of %s" % (life.name, life.world.folder), flush=True)
+            life.world.keep(life.name)
         if os.path.exists(life.points) and os.path.getsize(life.points):
             with open(life.points) as file:
                 row.update(zip(("call", "kind", "phase", "met"), file.readline().rstrip("\n").split("\t")[1:]))

@@ -1,20 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real coordinator and real agents on one Docker Engine of this machine, and what must be true of them at the end."""
+import atexit
 import http.client
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 import urllib.parse
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../fleet"))
 import tasks  # pylint: disable=wrong-import-position
 
-WAIT_SECONDS = 180
+WAIT_SECONDS = 600  # no measure: what is still not there then never comes, however busy the machine is
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+WORLDS = threading.local()
+NUMBERS = iter(range(1, 10 ** 9))  # of agents, backups, fleets: each name once in a process
 POLICY = {"study_id": "s", "manifest_digest": "sha256:" + "a" * 64, "hard_limit_nano_usd": 10 ** 12,
           "phase_limits_nano_usd": {"search": 10 ** 12},
           "rates": [{"backend": "local", "role": "task_environment", "cpu_count": 1, "memory_mb": 128,
@@ -110,7 +116,7 @@ class World:
         self.flags, self.folder, self.fleet = flags, folder, fleet
         self.credentials, self.data = folder + "/cred", folder + "/data"
         self.port, self.blobs = free_port(), free_port()
-        self.agents = {}
+        self.agents, self.kept = {}, False
         self.coordinator = Process("the coordinator", folder + "/coordinator.log", [
             flags.coordinator, "serve", "--data", self.data, "--credentials", self.credentials + "/coordinator", "--listen",
             "127.0.0.1:%d" % self.port, "--blobs-listen", "127.0.0.1:%d" % self.blobs, "--disk-free-min-mb", "16",
@@ -133,6 +139,16 @@ class World:
         for agent in self.agents.values():
             agent.kill()
         self.coordinator.kill()
+
+    def keep(self, name):
+        """Its folder is worth a look."""
+        self.kept = True
+        print("kept for a look: %s of %s" % (name, self.folder), flush=True)
+
+    def discard(self):
+        self.close()
+        if not self.kept:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     # --- the command ---
     def environment(self):
@@ -237,3 +253,11 @@ class World:
         done = subprocess.run([self.flags.berth, "ledger", "verify", self.data], text=True, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT)
         check(done.returncode == 0, "ledger verify: " + done.stdout.strip()[-300:])
+
+
+def world_of(flags):
+    """This thread's coordinator, which serves many runs."""
+    if not hasattr(WORLDS, "world"):
+        WORLDS.world = World(flags, tempfile.mkdtemp(prefix="berth-crash-"), "crash-%d-%d" % (os.getpid(), next(NUMBERS))).open()
+        atexit.register(WORLDS.world.discard)
+    return WORLDS.world

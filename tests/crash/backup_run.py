@@ -1,27 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Backups of a coordinator that serves: a backup, the first into its folder or the next, or a restore is killed at one point."""
-import atexit
 import os
 import re
 import shutil
-import tempfile
-import threading
 
-from agent_world import Broken, World, check
+from agent_world import NUMBERS, Broken, check, world_of
 
-WORLDS = threading.local()
-NUMBERS = iter(range(1, 10 ** 9))
 PHASE = "backup"
-
-
-def world_of(flags):
-    """This thread's coordinator."""
-    if not hasattr(WORLDS, "world"):
-        folder = tempfile.mkdtemp(prefix="berth-backups-")
-        WORLDS.world = World(flags, folder, "crash-backup").open()
-        atexit.register(shutil.rmtree, folder, True)
-        atexit.register(WORLDS.world.close)
-    return WORLDS.world
 
 
 def told(world):
@@ -124,8 +109,8 @@ class Run:
 
     def kill(self, flags, plan):
         row = {"verdict": "not reached", "recovery_ms": ""}
+        backup = self.scene.begin(flags)
         try:
-            backup = self.scene.begin(flags)
             done = self.scene.command(backup, dict(backup.plan, **plan))
             if os.path.exists(backup.points) and os.path.getsize(backup.points):
                 check(done.returncode == -9, "the killed command ended with %d: %s" % (done.returncode, done.stderr[-300:]))
@@ -135,4 +120,5 @@ class Run:
             backup.forget()
         except Broken as broken:
             row["verdict"] = str(broken).replace("\t", " ").replace("\n", " ")
+            backup.world.keep(backup.name)
         return row

@@ -105,7 +105,7 @@ def on_coordinator(flags, case):
 
 
 def on_agent(flags, case):
-    life = agent_run.Life(flags, next(agent_run.NUMBERS), faults=True)
+    life = agent_run.Life(flags, faults=True)
     row = {}
     try:
         life.run(dict(life.plan, **variables(case)), False)
@@ -118,6 +118,8 @@ def on_agent(flags, case):
         row["verdict"] = judge(case, row, file.read()) if row["verdict"] == "ok" else row["verdict"]
     if row["verdict"] == "ok":
         life.forget()
+    else:
+        life.world.keep(life.name)
     return None, row
 
 
