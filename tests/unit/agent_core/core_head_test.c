@@ -12,6 +12,7 @@
 #include "common/evidence/incarnation.h"
 #include "common/evidence/merkle.h"
 #include "common/evidence/restore.h"
+#include "tests/support/key.h"
 #include "tests/support/test.h"
 
 #define FLEET      "quay"
@@ -24,22 +25,11 @@ struct ledger { // as a coordinator would have it
 
 struct fixture {
 	struct ledger true_one;
-	struct berth_signing_key *key, *other_key;
-	uint8_t *der;
-	size_t der_size;
+	struct test_key key, other_key;
 	struct berth_agent_core *core;
 	struct berth_agent_actions actions; // of the last call
 	Berth__Store__V1__Obeyed *saved;    // the newest
 };
-
-static struct berth_signing_key *make_key(const char *folder, const char *name)
-{
-	struct berth_error err;
-	BERTH_AUTO_FREE char *path = berth_path_join(folder, name);
-	struct berth_signing_key *key = berth_signing_key_open(path, &err);
-	assert_ok(key, err);
-	return key;
-}
 
 static void open_core(struct fixture *fixture, bool with_key)
 {
@@ -49,8 +39,8 @@ static void open_core(struct fixture *fixture, bool with_key)
 		.platform = "linux/amd64",
 		.version = "1",
 		.capacity = BERTH__V1__CAPACITY__INIT,
-		.ledger_key_der = with_key ? fixture->der : NULL,
-		.ledger_key_size = with_key ? fixture->der_size : 0};
+		.ledger_key_der = with_key ? fixture->key.der : NULL,
+		.ledger_key_size = with_key ? fixture->key.der_size : 0};
 	berth_agent_core_free(fixture->core);
 	fixture->core = berth_agent_core_new(&config, fixture->saved);
 }
@@ -58,14 +48,11 @@ static void open_core(struct fixture *fixture, bool with_key)
 static int set_up(void **state)
 {
 	struct fixture *fixture = berth_alloc(sizeof *fixture);
-	BERTH_AUTO_FREE char *folder = berth_test_folder();
-	struct berth_error err;
 	for (uint64_t i = 0; i < EVENTS_MAX; i++) {
 		fixture->true_one.leaves[i] = berth_merkle_leaf(&i, sizeof i);
 	}
-	fixture->key = make_key(folder, "ledger-key.pem");
-	fixture->other_key = make_key(folder, "other-key.pem");
-	assert_ok(berth_signing_key_public(fixture->key, &fixture->der, &fixture->der_size, &err), err);
+	fixture->key = test_key_make();
+	fixture->other_key = test_key_make();
 	open_core(fixture, true);
 	*state = fixture;
 	return 0;
@@ -77,9 +64,8 @@ static int tear_down(void **state)
 	berth_agent_actions_clear(&fixture->actions);
 	berth_agent_core_free(fixture->core);
 	berth_proto_free(fixture->saved);
-	berth_signing_key_free(fixture->key);
-	berth_signing_key_free(fixture->other_key);
-	free(fixture->der);
+	test_key_clear(&fixture->key);
+	test_key_clear(&fixture->other_key);
 	free(fixture);
 	return 0;
 }
@@ -228,8 +214,8 @@ static void welcome(struct fixture *fixture, const struct spoken *spoken)
 	incarnation.nonce = (ProtobufCBinaryData){sizeof nonce, nonce};
 	uint8_t signature[BERTH_SIGNATURE_SIZE];
 	const struct berth_incarnation name = {.fleet = FLEET, .number = incarnation.number, .nonce = nonce};
-	assert_ok(
-		berth_incarnation_sign(spoken->number_key ? spoken->number_key : fixture->key, &name, signature, &err),
+	assert_ok(berth_incarnation_sign(
+			  spoken->number_key ? spoken->number_key : fixture->key.own, &name, signature, &err),
 		err);
 	if (!spoken->unsigned_number) {
 		incarnation.signature = (ProtobufCBinaryData){sizeof signature, signature};
@@ -286,7 +272,7 @@ static void assert_left(const struct fixture *fixture, const char *part)
 #define HONEST(fixture, n)                                                                                             \
 	&(struct spoken)                                                                                               \
 	{                                                                                                              \
-		.ledger = &(fixture)->true_one, .size = (n), .key = (fixture)->key                                     \
+		.ledger = &(fixture)->true_one, .size = (n), .key = (fixture)->key.own                                 \
 	}
 
 static void a_signed_ledger_that_grows_is_followed_over_every_size(void **state)
@@ -328,7 +314,7 @@ static void an_incarnation_that_the_ledgers_key_did_not_sign_is_not_obeyed(void 
 	welcome(fixture, &spoken);
 	assert_left(fixture, "incarnation 1 is not signed");
 	spoken = *HONEST(fixture, 5);
-	spoken.number_key = fixture->other_key;
+	spoken.number_key = fixture->other_key.own;
 	welcome(fixture, &spoken);
 	assert_left(fixture, "ledger.pem");
 	welcome(fixture, HONEST(fixture, 5));
@@ -348,8 +334,8 @@ static void the_signature_of_who_is_obeyed_is_kept_and_handed_on(void **state)
 	berth_agent_core_stream_up(fixture->core, 0, &fixture->actions);
 	const Berth__V1__Incarnation *obeyed = fixture->actions.items[0].message->hello->obeyed;
 	const struct berth_incarnation name = {.fleet = FLEET, .number = 1, .nonce = obeyed->nonce.data};
-	assert_ok(berth_incarnation_verify(
-			  fixture->der, fixture->der_size, &name, obeyed->signature.data, obeyed->signature.len, &err),
+	assert_ok(berth_incarnation_verify(fixture->key.der, fixture->key.der_size, &name, obeyed->signature.data,
+			  obeyed->signature.len, &err),
 		err);
 }
 
@@ -367,7 +353,7 @@ static void a_head_without_a_signature_is_refused(void **state)
 static void another_key_is_refused(void **state)
 {
 	struct fixture *fixture = *state;
-	struct spoken spoken = {.ledger = &fixture->true_one, .size = 5, .key = fixture->other_key};
+	struct spoken spoken = {.ledger = &fixture->true_one, .size = 5, .key = fixture->other_key.own};
 	welcome(fixture, &spoken);
 	assert_left(fixture, "ledger.pem");
 	welcome(fixture, HONEST(fixture, 5));
@@ -415,7 +401,7 @@ static void a_fork_with_the_same_last_event_is_told_by_its_root(void **state)
 	struct fixture *fixture = *state;
 	struct ledger forked = fixture->true_one;
 	forked.leaves[2].bytes[0] ^= 1;
-	struct spoken spoken = {.ledger = &forked, .size = 9, .key = fixture->key};
+	struct spoken spoken = {.ledger = &forked, .size = 9, .key = fixture->key.own};
 	welcome(fixture, HONEST(fixture, 9));
 	assert_obeys(fixture);
 	acknowledge(fixture, &spoken);
@@ -428,7 +414,7 @@ static void an_event_edited_before_what_was_seen_breaks_the_consistency_proof(vo
 	for (size_t edited = 0; edited < 9; edited++) {
 		struct ledger forked = fixture->true_one;
 		forked.leaves[edited].bytes[0] ^= 1;
-		struct spoken spoken = {.ledger = &forked, .size = 20, .key = fixture->key};
+		struct spoken spoken = {.ledger = &forked, .size = 20, .key = fixture->key.own};
 		welcome(fixture, HONEST(fixture, 10)); // the tenth event is the same in both
 		assert_obeys(fixture);
 		welcome(fixture, &spoken);
@@ -470,7 +456,7 @@ static struct spoken lose_a_tail(struct fixture *fixture, struct ledger *restore
 	}
 	welcome(fixture, HONEST(fixture, 20));
 	assert_obeys(fixture);
-	return (struct spoken){.ledger = restored, .size = 25, .key = fixture->key, .number = 2, .backup = 10};
+	return (struct spoken){.ledger = restored, .size = 25, .key = fixture->key.own, .number = 2, .backup = 10};
 }
 
 static void a_restore_that_the_ledgers_key_signed_is_followed(void **state)
@@ -507,7 +493,7 @@ static void a_restore_signed_by_another_key_is_refused(void **state)
 	struct fixture *fixture = *state;
 	struct ledger restored;
 	struct spoken spoken = lose_a_tail(fixture, &restored);
-	spoken.restore_key = fixture->other_key;
+	spoken.restore_key = fixture->other_key.own;
 	welcome(fixture, &spoken);
 	assert_left(fixture, "its restore from event 10 is not signed");
 }

@@ -8,6 +8,7 @@
 #include "common/base/mem.h"
 #include "common/codec/proto.h"
 #include "common/evidence/incarnation.h"
+#include "tests/support/key.h"
 #include "tests/support/test.h"
 #include "tests/unit/core/fleet.h"
 
@@ -17,32 +18,18 @@
 
 struct fixture {
 	struct test_fleet *fleet;
-	struct berth_signing_key *key, *other_key;
-	uint8_t *der;
+	struct test_key key, other_key;
 };
-
-static struct berth_signing_key *make_key(const char *folder, const char *name)
-{
-	struct berth_error err;
-	BERTH_AUTO_FREE char *path = berth_path_join(folder, name);
-	struct berth_signing_key *key = berth_signing_key_open(path, &err);
-	assert_ok(key, err);
-	return key;
-}
 
 static int setup(void **state)
 {
 	struct fixture *fixture = berth_alloc(sizeof *fixture);
-	BERTH_AUTO_FREE char *folder = berth_test_folder();
-	struct berth_error err;
-	fixture->key = make_key(folder, "ledger-key.pem");
-	fixture->other_key = make_key(folder, "other-key.pem");
+	fixture->key = test_key_make();
+	fixture->other_key = test_key_make();
 	fixture->fleet = test_fleet_new(HOLD_MS);
 	test_enroll(fixture->fleet, "north");
-	size_t size;
-	assert_ok(berth_signing_key_public(fixture->key, &fixture->der, &size, &err), err);
-	fixture->fleet->config.ledger_key_der = fixture->der;
-	fixture->fleet->config.ledger_key_size = size;
+	fixture->fleet->config.ledger_key_der = fixture->key.der;
+	fixture->fleet->config.ledger_key_size = fixture->key.der_size;
 	test_restart(fixture->fleet); // with the key
 	*state = fixture;
 	return 0;
@@ -52,9 +39,8 @@ static int teardown(void **state)
 {
 	struct fixture *fixture = *state;
 	test_fleet_free(fixture->fleet);
-	berth_signing_key_free(fixture->key);
-	berth_signing_key_free(fixture->other_key);
-	free(fixture->der);
+	test_key_clear(&fixture->key);
+	test_key_clear(&fixture->other_key);
 	free(fixture);
 	return 0;
 }
@@ -105,9 +91,9 @@ static void a_claim_that_the_ledgers_key_did_not_sign_stops_nobody(void **state)
 	const struct claim claims[] = {
 		{.number = NUMBER + 1},
 		{.number = NUMBER},
-		{.number = UINT64_MAX, .key = fixture->key},
-		{.number = NUMBER + 1, .key = fixture->other_key},
-		{.number = NUMBER + 1, .key = fixture->key, .fleet = "wharf"},
+		{.number = UINT64_MAX, .key = fixture->key.own},
+		{.number = NUMBER + 1, .key = fixture->other_key.own},
+		{.number = NUMBER + 1, .key = fixture->key.own, .fleet = "wharf"},
 	};
 	for (size_t i = 0; i < BERTH_COUNT(claims); i++) {
 		claim(fixture, claims[i]);
@@ -120,7 +106,7 @@ static void a_claim_that_the_ledgers_key_did_not_sign_stops_nobody(void **state)
 static void a_newer_life_that_the_key_signed_ends_the_service(void **state)
 {
 	struct fixture *fixture = *state;
-	claim(fixture, (struct claim){.number = NUMBER + 1, .key = fixture->key});
+	claim(fixture, (struct claim){.number = NUMBER + 1, .key = fixture->key.own});
 	assert_int_equal(fixture->fleet->outcome.error.code, BERTH_ERROR_FENCED);
 	assert_int_equal(test_effects(fixture->fleet, BERTH_EFFECT_STOP_SERVING), 1);
 }
@@ -128,7 +114,7 @@ static void a_newer_life_that_the_key_signed_ends_the_service(void **state)
 static void a_twin_that_the_key_signed_is_named(void **state)
 {
 	struct fixture *fixture = *state;
-	claim(fixture, (struct claim){.number = NUMBER, .key = fixture->key});
+	claim(fixture, (struct claim){.number = NUMBER, .key = fixture->key.own});
 	assert_int_equal(fixture->fleet->outcome.error.code, BERTH_ERROR_FENCED);
 	assert_non_null(strstr(fixture->fleet->outcome.error.message, "twin"));
 	assert_serves(fixture);

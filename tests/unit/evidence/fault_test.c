@@ -6,14 +6,13 @@
 #include "common/base/mem.h"
 #include "common/evidence/trial_statement.h"
 #include "coordinator/service/daemon.h"
+#include "tests/support/key.h"
 #include "tests/support/test.h"
 
 #define REWARDS "{\"reward\": 0.5}"
 
 struct desk { // a result, and all that it points into
-	struct berth_signing_key *key;
-	uint8_t *der;
-	size_t der_size;
+	struct test_key key;
 	Berth__V1__TrialDone done;
 	Berth__V1__TrialKey trial;
 	Berth__V1__TrialResult result;
@@ -29,12 +28,7 @@ struct desk { // a result, and all that it points into
 static int set_up(void **state)
 {
 	struct desk *desk = berth_alloc(sizeof *desk);
-	BERTH_AUTO_FREE char *folder = berth_test_folder();
-	BERTH_AUTO_FREE char *path = berth_format("%s/signing.pem", folder);
-	struct berth_error err;
-	desk->key = berth_signing_key_open(path, &err);
-	assert_ok(desk->key != NULL, err);
-	assert_ok(berth_signing_key_public(desk->key, &desk->der, &desk->der_size, &err), err);
+	desk->key = test_key_make();
 	*state = desk;
 	return 0;
 }
@@ -42,8 +36,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	struct desk *desk = *state;
-	berth_signing_key_free(desk->key);
-	free(desk->der);
+	test_key_clear(&desk->key);
 	berth_buf_free(&desk->statement);
 	free(desk);
 	return 0;
@@ -57,7 +50,7 @@ static void sign(struct desk *desk, const char *text)
 	berth_buf_reset(&desk->statement);
 	berth_buf_add_text(&desk->statement, copy);
 	berth_statement_group_add(group, copy, strlen(copy));
-	assert_ok(berth_statement_group_sign(group, desk->key, desk->signature, &err), err);
+	assert_ok(berth_statement_group_sign(group, desk->key.own, desk->signature, &err), err);
 	berth_statement_group_free(group);
 	desk->evidence.statement = (char *)desk->statement.data;
 	desk->evidence.signature = (ProtobufCBinaryData){sizeof desk->signature, desk->signature};
@@ -114,8 +107,8 @@ static const char *fault_for(const struct desk *desk, const char *agent)
 	struct berth_checked_group checked = {0};
 	const struct berth_signer signer = {.fleet = "harbor",
 		.agent = agent,
-		.key_der = desk->der,
-		.key_size = desk->der_size,
+		.key_der = desk->key.der,
+		.key_size = desk->key.der_size,
 		.checked = &checked};
 	return berth_evidence_fault(&signer, &desk->done);
 }
@@ -201,7 +194,7 @@ static void a_result_without_a_trial_a_statement_or_a_signature_is_named(void **
 	desk->evidence.group_size = 0;
 	assert_fault(desk, "the statement has no place in the group that was signed");
 	lay_out(desk);
-	desk->der_size = 0;
+	desk->key.der_size = 0;
 	assert_fault(desk, "the statement is not signed by the agent's enrolled key");
 }
 

@@ -8,25 +8,19 @@
 #include "common/base/buf.h"
 #include "common/base/mem.h"
 #include "common/evidence/merkle.h"
+#include "tests/support/key.h"
 #include "tests/support/test.h"
 
 #define TEXT_SIZE 40
 
 struct fixture {
-	struct berth_signing_key *key;
-	uint8_t *der;
-	size_t der_size;
+	struct test_key key;
 };
 
 static int set_up(void **state)
 {
 	struct fixture *fixture = berth_alloc(sizeof *fixture);
-	BERTH_AUTO_FREE char *folder = berth_test_folder();
-	BERTH_AUTO_FREE char *path = berth_format("%s/signing.pem", folder);
-	struct berth_error err;
-	fixture->key = berth_signing_key_open(path, &err);
-	assert_ok(fixture->key, err);
-	assert_ok(berth_signing_key_public(fixture->key, &fixture->der, &fixture->der_size, &err), err);
+	fixture->key = test_key_make();
 	*state = fixture;
 	return 0;
 }
@@ -34,8 +28,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	struct fixture *fixture = *state;
-	berth_signing_key_free(fixture->key);
-	free(fixture->der);
+	test_key_clear(&fixture->key);
 	free(fixture);
 	return 0;
 }
@@ -62,7 +55,7 @@ static void make(const struct fixture *fixture, const char *name, size_t count, 
 		berth_statement_group_add(group, one->text, strlen(one->text));
 	}
 	assert_int_equal(berth_statement_group_size(group), count);
-	assert_ok(berth_statement_group_sign(group, fixture->key, one->signature, &err), err);
+	assert_ok(berth_statement_group_sign(group, fixture->key.own, one->signature, &err), err);
 	write_text(one->text, name, index);
 	size_t hashes = berth_statement_group_path(group, index, one->path);
 	one->of = (struct berth_signed_statement){.statement = one->text,
@@ -79,7 +72,7 @@ static void make(const struct fixture *fixture, const char *name, size_t count, 
 static bool verify(const struct fixture *fixture, const struct signed_one *one, struct berth_checked_group *checked,
 	struct berth_error *err)
 {
-	return berth_statement_verify(fixture->der, fixture->der_size, &one->of, checked, err);
+	return berth_statement_verify(fixture->key.der, fixture->key.der_size, &one->of, checked, err);
 }
 
 static void assert_refused(const struct fixture *fixture, const struct signed_one *one, enum berth_error_code code)
@@ -121,8 +114,8 @@ static void one_statement_alone_has_an_empty_path_and_its_leaf_for_a_root(void *
 	char digest[BERTH_DIGEST_TEXT_SIZE];
 	berth_digest_text(&leaf, digest);
 	BERTH_AUTO_FREE char *text = berth_format("{\"root\":\"%s\",\"size\":1}", digest);
-	assert_ok(berth_verify(fixture->der, fixture->der_size, "application/vnd.berth.trial-statements+json", text,
-			  strlen(text), one.signature, sizeof one.signature, &err),
+	assert_ok(berth_verify(fixture->key.der, fixture->key.der_size, "application/vnd.berth.trial-statements+json",
+			  text, strlen(text), one.signature, sizeof one.signature, &err),
 		err);
 }
 
@@ -217,8 +210,8 @@ static void a_signature_over_the_statement_itself_is_refused(void **state)
 	struct signed_one one;
 	struct berth_error err;
 	make(fixture, "cell", 1, 0, &one);
-	assert_ok(
-		berth_sign(fixture->key, BERTH_STATEMENTS_TYPE, one.text, strlen(one.text), one.signature, &err), err);
+	assert_ok(berth_sign(fixture->key.own, BERTH_STATEMENTS_TYPE, one.text, strlen(one.text), one.signature, &err),
+		err);
 	assert_refused(fixture, &one, BERTH_ERROR_CORRUPT);
 }
 

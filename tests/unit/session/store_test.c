@@ -15,6 +15,7 @@
 #include "common/base/mem.h"
 #include "common/codec/proto.h"
 #include "common/evidence/statement.h"
+#include "tests/support/key.h"
 #include "tests/support/test.h"
 
 #define THREADS 8
@@ -334,9 +335,7 @@ static void reports_of_many_threads_have_no_gap_and_older_lives_come_first(void 
 #define RESULTS 20
 
 struct signing {
-	struct berth_signing_key *key;
-	uint8_t *der;
-	size_t der_size;
+	struct test_key key;
 	pthread_mutex_t held; // while more results come: the store's thread waits for it
 	atomic_bool waits;
 	Berth__V1__Report *told[RESULTS];
@@ -399,9 +398,9 @@ static void check_signed(void *context, const void *message)
 		.signature_size = evidence->signature.len};
 	struct berth_error err;
 	struct berth_checked_group none = {0};
-	assert_ok(berth_statement_verify(signing->der, signing->der_size, &of, &none, &err), err);
+	assert_ok(berth_statement_verify(signing->key.der, signing->key.der_size, &of, &none, &err), err);
 	char id[BERTH_DIGEST_HEX_SIZE];
-	berth_signing_key_id(signing->der, signing->der_size, id);
+	berth_signing_key_id(signing->key.der, signing->key.der_size, id);
 	assert_string_equal(evidence->key_id, id);
 	signing->alone_count += evidence->group_size == 1;
 	assert_true(evidence->group_size == 1 || evidence->group_size == RESULTS - 2);
@@ -427,15 +426,10 @@ static void results_that_reach_the_disk_together_are_signed_together(void **stat
 {
 	(void)state;
 	BERTH_AUTO_FREE char *folder = berth_test_folder();
-	BERTH_AUTO_FREE char *key_file = berth_format("%s/signing.pem", folder);
-	BERTH_AUTO_FREE char *store_folder = berth_format("%s/store", folder);
-	struct signing signing = {.held = PTHREAD_MUTEX_INITIALIZER};
+	struct signing signing = {.key = test_key_make(), .held = PTHREAD_MUTEX_INITIALIZER};
 	struct berth_error err;
-	signing.key = berth_signing_key_open(key_file, &err);
-	assert_ok(signing.key != NULL, err);
-	assert_ok(berth_signing_key_public(signing.key, &signing.der, &signing.der_size, &err), err);
 	const struct agent_store_options options = {
-		.folder = store_folder, .signing_key = signing.key, .committed = wait_and_keep, .context = &signing};
+		.folder = folder, .signing_key = signing.key.own, .committed = wait_and_keep, .context = &signing};
 	struct agent_store *store = agent_store_open(&options, &err);
 	assert_ok(store != NULL, err);
 	finish_trials(store, &signing);
@@ -448,8 +442,7 @@ static void results_that_reach_the_disk_together_are_signed_together(void **stat
 	for (size_t i = 0; i < RESULTS; i++) {
 		berth_proto_free(signing.told[i]);
 	}
-	berth_signing_key_free(signing.key);
-	free(signing.der);
+	test_key_clear(&signing.key);
 }
 
 // --- a write that fails below the store ---
