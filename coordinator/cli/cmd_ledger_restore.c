@@ -217,8 +217,9 @@ static void print_restored(struct cli *cli, const struct berth_audit *audit, uin
 	cli_table_add(table, "%llu", (unsigned long long)blobs);
 	cli_table_print(cli, table);
 	fprintf(cli->io->err,
-		"start the coordinator on this folder: it assigns nothing before every agent has resent what came "
-		"after event %llu,\nor was given up with `berth agent forget NAME` (`berth ledger show` names them)\n",
+		"start the coordinator on this folder, with a --hold-ms that is no shorter than any it had since the "
+		"backup: it assigns\nnothing before every agent has resent what came after event %llu, or was given up "
+		"with `berth agent forget NAME`\n(`berth ledger show` names them)\n",
 		(unsigned long long)audit->head.sequence);
 }
 

@@ -9,6 +9,7 @@ import collections
 import concurrent.futures
 import os
 import random
+import signal
 import threading
 import time
 
@@ -81,12 +82,12 @@ def campaign(flags, scenario):
     done = {(row["number"], row["moment"]) for row in rows.read(path) if row["scenario"] == scenario}
     points = recorded(flags, scenario)
     tasks = ordered(points, done, flags.seed)[:flags.sample]
-    limit, lock, bad = time.monotonic() + flags.seconds, threading.Lock(), []
+    lock, bad = threading.Lock(), []
     print("%s: %d points in %d classes, %d kills to do" % (scenario, len(points), len(classes(points)), len(tasks)), flush=True)
 
     def one(task):
         point, moment = task
-        if time.monotonic() > limit or bad:
+        if time.monotonic() > flags.until or bad:
             return
         begun = time.monotonic()
         row = SCENARIOS[scenario].kill(flags, point.plan(moment))
@@ -109,9 +110,12 @@ def main():
     parser.add_argument("--scenario", choices=sorted(SCENARIOS), action="append", help="default: all")
     parser.add_argument("--jobs", type=int, default=2, help="runs at once")
     parser.add_argument("--sample", type=int, help="at most so many kills of a scenario")
-    parser.add_argument("--seconds", type=int, default=86400, help="no run of a scenario begins later")
+    parser.add_argument("--seconds", type=int, default=86400, help="no run begins later; SIGTERM and SIGINT say so too")
     parser.add_argument("--seed", type=int, default=1)
     flags = parser.parse_args()
+    flags.until = time.monotonic() + flags.seconds
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: setattr(flags, "until", 0))
     chosen = flags.scenario or [name for name in sorted(SCENARIOS) if flags.docker or not name.startswith("agent")]
     bad = [row for scenario in chosen for row in campaign(flags, scenario)]
     raise SystemExit(1 if bad else 0)
