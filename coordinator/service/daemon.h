@@ -20,8 +20,7 @@
 struct berth_backups;
 struct berth_heads;
 struct berth_sessions;
-struct berth_watchers;
-struct berth_budget_watchers;
+struct berth_watches;
 
 struct berth_daemon {
 	char fleet[64];
@@ -33,8 +32,7 @@ struct berth_daemon {
 	struct berth_heads *heads;
 	struct berth_backups *backups;
 	struct berth_sessions *sessions;
-	struct berth_watchers *watchers;
-	struct berth_budget_watchers *budget_watchers;
+	struct berth_watches *job_watches, *budget_watches;
 	struct berth_rpc_server *server, *blob_server;
 	// PEM; authority_key NULL: this coordinator enrols nobody
 	char *authority, *authority_key;
@@ -76,23 +74,14 @@ void berth_sessions_settled(struct berth_daemon *daemon);
 // Engine's thread, when a job's secrets are gone: overwrites what the streams of agents may still hold of them.
 void berth_sessions_scrub(struct berth_daemon *daemon);
 
-// --- watchers of jobs ---
-struct berth_watchers *berth_watchers_new(void);
-void berth_watchers_free(struct berth_watchers *watchers);
+// --- WatchJob and WatchBudget, which are lists of watch.h; an effect is noted on the engine's thread ---
+extern const struct berth_watch_kind berth_watch_job, berth_watch_budget;
 void berth_watch_message(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context);
 void berth_watch_ended(struct berth_rpc_call *call, bool cancelled, void *context);
-// Engine's thread: remembers what changed, and sends it when it is time. Gives the time of the next update that is due
-// (boot clock), INT64_MAX without one.
-void berth_watch_effect(struct berth_watchers *watchers, const struct berth_effect *effect);
-int64_t berth_watch_settled(struct berth_daemon *daemon, const struct berth_core *core);
-
-// --- watchers of budgets, in the same way ---
-struct berth_budget_watchers *berth_budget_watchers_new(void);
-void berth_budget_watchers_free(struct berth_budget_watchers *watchers);
+void berth_watch_effect(struct berth_watches *watches, const struct berth_effect *effect);
 void berth_budget_watch_message(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context);
 void berth_budget_watch_ended(struct berth_rpc_call *call, bool cancelled, void *context);
-void berth_budget_watch_effect(struct berth_budget_watchers *watchers, const struct berth_effect *effect);
-int64_t berth_budget_watch_settled(struct berth_daemon *daemon, const struct berth_core *core);
+void berth_budget_watch_effect(struct berth_watches *watches, const struct berth_effect *effect);
 
 // The result of the trial from its event, without evidence and traceback when `summary`. NULL when it can't be read.
 Berth__V1__TrialResult *berth_read_result(struct berth_daemon *daemon, uint64_t sequence, bool summary);

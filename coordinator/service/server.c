@@ -17,6 +17,7 @@
 #include "coordinator/service/backups.h"
 #include "coordinator/service/daemon.h"
 #include "coordinator/service/heads.h"
+#include "coordinator/service/watch.h"
 
 #define TICK_MS       1000
 #define BALLAST_BYTES (64 * 1024 * 1024)
@@ -28,10 +29,10 @@ static void on_effect(void *context, const struct berth_core *core, const struct
 	switch (effect->kind) {
 	case BERTH_EFFECT_JOB_CHANGED:
 	case BERTH_EFFECT_TRIAL_CHANGED:
-		berth_watch_effect(daemon->watchers, effect);
+		berth_watch_effect(daemon->job_watches, effect);
 		break;
 	case BERTH_EFFECT_BUDGET_CHANGED:
-		berth_budget_watch_effect(daemon->budget_watchers, effect);
+		berth_budget_watch_effect(daemon->budget_watches, effect);
 		break;
 	case BERTH_EFFECT_STOP_SERVING:
 		berth_log_error("a newer incarnation of this coordinator exists; this one stops serving", "fleet=%s",
@@ -48,9 +49,10 @@ static void on_effect(void *context, const struct berth_core *core, const struct
 
 static int64_t on_settled(void *context, const struct berth_core *core)
 {
-	berth_sessions_settled(context);
-	int64_t jobs_ns = berth_watch_settled(context, core);
-	int64_t budgets_ns = berth_budget_watch_settled(context, core);
+	struct berth_daemon *daemon = context;
+	berth_sessions_settled(daemon);
+	int64_t jobs_ns = berth_watches_settled(daemon->job_watches, daemon, core);
+	int64_t budgets_ns = berth_watches_settled(daemon->budget_watches, daemon, core);
 	return jobs_ns < budgets_ns ? jobs_ns : budgets_ns;
 }
 
@@ -231,8 +233,8 @@ struct berth_daemon *berth_coordinator_start(const struct berth_coordinator_opti
 	daemon->fenced = options->fenced;
 	daemon->context = options->context;
 	daemon->sessions = berth_sessions_new();
-	daemon->watchers = berth_watchers_new();
-	daemon->budget_watchers = berth_budget_watchers_new();
+	daemon->job_watches = berth_watches_new(&berth_watch_job);
+	daemon->budget_watches = berth_watches_new(&berth_watch_budget);
 	bool ok = open_stores(daemon, options, err) && start_engine(daemon, options, err) &&
 	          start_servers(daemon, options, err);
 	if (!ok) {
@@ -270,8 +272,8 @@ void berth_coordinator_stop(struct berth_daemon *daemon, int64_t grace_ms)
 	berth_heads_free(daemon->heads);
 	berth_blobs_close(daemon->blobs);
 	berth_backups_free(daemon->backups);
-	berth_watchers_free(daemon->watchers);
-	berth_budget_watchers_free(daemon->budget_watchers);
+	berth_watches_free(daemon->job_watches);
+	berth_watches_free(daemon->budget_watches);
 	berth_sessions_free(daemon->sessions);
 	free(daemon->authority);
 	if (daemon->authority_key) {
