@@ -6,7 +6,6 @@
 #include "common/base/file.h"
 #include "common/base/mem.h"
 #include "common/codec/json.h"
-#include "common/evidence/x509.h"
 #include "tests/support/test.h"
 #include "tests/unit/cli/fake.h"
 
@@ -40,31 +39,12 @@ static berth_json *parsed(const char *text)
 	return value;
 }
 
-// The first operator, who has no key to sign with.
-static char *first_operator(const struct fake *fake)
-{
-	struct berth_error err;
-	BERTH_AUTO_FREE char *key = NULL, *certificate = NULL;
-	BERTH_AUTO_FREE uint8_t *request = NULL;
-	size_t size;
-	char *folder = berth_path_join(fake->folder, "admin");
-	assert_ok(berth_mkdir_all(folder, 0700, &err), err);
-	assert_ok(berth_x509_request_new("admin", &key, &request, &size, &err), err);
-	assert_ok(berth_x509_issue(fake->authority, fake->authority_key, request, size, "operator", "admin", NULL, 30,
-			  &certificate, &err),
-		err);
-	write_text(folder, "authority.pem", fake->authority);
-	write_text(folder, "certificate.pem", certificate);
-	write_text(folder, "key.pem", key);
-	return folder;
-}
-
 static int setup(void **state)
 {
 	struct desk *desk = berth_alloc(sizeof *desk);
 	fake_start(&desk->fake, true);
 	shell_start(&desk->shell, NULL);
-	desk->operator_ = first_operator(&desk->fake);
+	desk->operator_ = fake_operator(&desk->fake, "admin");
 	const char *const env[] = {"BERTH_COORDINATOR", desk->fake.address, "BERTH_BLOBS", desk->fake.blobs_address,
 		"BERTH_CREDENTIALS", desk->operator_, NULL};
 	memcpy(desk->env, env, sizeof env);

@@ -8,7 +8,6 @@
 #include "common/base/file.h"
 #include "common/base/mem.h"
 #include "common/codec/json.h"
-#include "common/evidence/x509.h"
 #include "tests/support/test.h"
 #include "tests/unit/cli/fake.h"
 
@@ -451,25 +450,6 @@ static void agents_and_leases_are_listed(void **state)
 	assert_int_equal(berth_json_size(limited), 1);
 }
 
-// The first operator's credentials, made by hand; the folder's name is the caller's to free.
-static char *make_operator(const struct fake *fake)
-{
-	struct berth_error err;
-	BERTH_AUTO_FREE char *key = NULL, *certificate = NULL;
-	BERTH_AUTO_FREE uint8_t *request = NULL;
-	size_t size;
-	char *folder = berth_path_join(fake->folder, "operator");
-	assert_ok(berth_mkdir_all(folder, 0700, &err), err);
-	assert_ok(berth_x509_request_new("op", &key, &request, &size, &err), err);
-	assert_ok(berth_x509_issue(fake->authority, fake->authority_key, request, size, "operator", "op", NULL, 30,
-			  &certificate, &err),
-		err);
-	write_text(folder, "authority.pem", fake->authority);
-	write_text(folder, "certificate.pem", certificate);
-	write_text(folder, "key.pem", key);
-	return folder;
-}
-
 static void *restart_when_watched(void *context)
 {
 	struct fake *fake = context;
@@ -486,7 +466,7 @@ static void a_watch_outlasts_a_restart_under_tls(void **state)
 	fake_start(&fake, true);
 	BERTH_AUTO(shell_free) struct shell shell;
 	shell_start(&shell, NULL);
-	BERTH_AUTO_FREE char *credentials = make_operator(&fake);
+	BERTH_AUTO_FREE char *credentials = fake_operator(&fake, "op");
 	BERTH_AUTO_FREE char *task = fake_task(&fake, "moor", PLAIN_TOML);
 	const char *const env[] = {"BERTH_COORDINATOR", fake.address, "BERTH_BLOBS", fake.blobs_address,
 		"BERTH_CREDENTIALS", credentials, NULL};
@@ -515,7 +495,7 @@ static void enrolment_makes_a_folder_that_opens_the_door(void **state)
 	BERTH_AUTO(shell_free) struct shell shell;
 	shell_start(&shell, NULL);
 	struct stat info;
-	BERTH_AUTO_FREE char *first = make_operator(&fake);
+	BERTH_AUTO_FREE char *first = fake_operator(&fake, "op");
 	BERTH_AUTO_FREE char *second = berth_path_join(fake.folder, "quay-1");
 	BERTH_AUTO_FREE char *third = berth_path_join(fake.folder, "pilot");
 	const char *const env[] = {

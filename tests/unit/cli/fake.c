@@ -535,6 +535,31 @@ char *fake_task(const struct fake *fake, const char *name, const char *toml)
 	return folder;
 }
 
+static void write_text(const char *folder, const char *name, const char *text)
+{
+	struct berth_error err;
+	BERTH_AUTO_FREE char *path = berth_path_join(folder, name);
+	assert_ok(berth_file_write(path, text, strlen(text), 0600, &err), err);
+}
+
+char *fake_operator(const struct fake *fake, const char *name)
+{
+	struct berth_error err;
+	BERTH_AUTO_FREE char *key = NULL, *certificate = NULL;
+	BERTH_AUTO_FREE uint8_t *request = NULL;
+	size_t size;
+	char *folder = berth_path_join(fake->folder, name);
+	assert_ok(berth_mkdir_all(folder, 0700, &err), err);
+	assert_ok(berth_x509_request_new(name, &key, &request, &size, &err), err);
+	assert_ok(berth_x509_issue(fake->authority, fake->authority_key, request, size, "operator", name, NULL, 30,
+			  &certificate, &err),
+		err);
+	write_text(folder, "authority.pem", fake->authority);
+	write_text(folder, "certificate.pem", certificate);
+	write_text(folder, "key.pem", key);
+	return folder;
+}
+
 const Berth__V1__Secret *fake_secret(const struct fake *fake, const char *scope, const char *name)
 {
 	const Berth__V1__SecretSet *set = fake->submitted->secrets;

@@ -58,6 +58,9 @@ void fake_stop(struct fake *fake); // for BERTH_AUTO
 void fake_restart(struct fake *fake, unsigned away_ms);
 // Writes a task folder with this task.toml below fake->folder and gives its path; the caller frees.
 char *fake_task(const struct fake *fake, const char *name, const char *toml);
+// The folder of an operator's credentials, made by hand, without a key to sign with; the caller frees its name. With
+// TLS.
+char *fake_operator(const struct fake *fake, const char *name);
 // The value of a secret in what was submitted, NULL when it is not there.
 const Berth__V1__Secret *fake_secret(const struct fake *fake, const char *scope, const char *name);
 
