@@ -141,7 +141,7 @@ static bool is_refused(const struct decision *decision, const struct agent *agen
 	} else if (may_run_elsewhere(decision, agent)) {
 		refuse(decision, BERTH_ERROR_CONFLICT,
 			"agent %s comes with another Docker daemon (%.64s) than the one on which it runs trials "
-		        "(%.64s); they "
+			"(%.64s); they "
 			"may go on there for another %lld s, and it is taken after that",
 			agent->name, hello->daemon_id, agent->daemon_id,
 			(long long)((fenced_at_ns(decision->core, agent) - decision->now.boot_ns) / BERTH_NS_PER_S) +
@@ -248,8 +248,28 @@ static struct agent *agent_in_session(const struct decision *decision)
 	return NULL;
 }
 
-// A heartbeat comes after every report that was in the outbox, so what it does not list was never received, and what it
-// lists beyond its assignments is no longer its own.
+// What it lists beyond its assignments is no longer its own. True where there was something.
+static bool revoke_others(const struct decision *decision, const struct agent *agent)
+{
+	const Berth__V1__Heartbeat *beat = decision->command->heartbeat;
+	bool any = false;
+	for (size_t i = 0; i < beat->n_running; i++) {
+		const Berth__V1__TrialKey *key = beat->running[i];
+		const struct cell *known = core_cell(decision->core, key);
+		if (known && known->agent == agent && known->generation == key->generation) {
+			continue;
+		}
+		any = true;
+		struct berth_effect *revoke = effect_agent(decision, BERTH_EFFECT_REVOKE, agent);
+		snprintf(revoke->job_id, sizeof revoke->job_id, "%s", key->job_id);
+		revoke->index = key->index;
+		revoke->generation = key->generation;
+		snprintf(revoke->reason, sizeof revoke->reason, "not assigned to this agent (any more)");
+	}
+	return any;
+}
+
+// A heartbeat comes after every report that was in the outbox, so what it does not list was never received.
 static void reconcile(const struct decision *decision, struct agent *agent)
 {
 	const Berth__V1__Heartbeat *beat = decision->command->heartbeat;
@@ -271,18 +291,7 @@ static void reconcile(const struct decision *decision, struct agent *agent)
 				"its agent does not know it", NULL);
 		}
 	}
-	for (size_t i = 0; i < beat->n_running; i++) {
-		const Berth__V1__TrialKey *key = beat->running[i];
-		const struct cell *known = core_cell(decision->core, key);
-		if (known && known->agent == agent && known->generation == key->generation) {
-			continue;
-		}
-		struct berth_effect *revoke = effect_agent(decision, BERTH_EFFECT_REVOKE, agent);
-		snprintf(revoke->job_id, sizeof revoke->job_id, "%s", key->job_id);
-		revoke->index = key->index;
-		revoke->generation = key->generation;
-		snprintf(revoke->reason, sizeof revoke->reason, "not assigned to this agent (any more)");
-	}
+	revoke_others(decision, agent);
 }
 
 static bool is_listed(const Berth__V1__Heartbeat *beat, const struct lease *lease)
@@ -346,10 +355,12 @@ void decide_heartbeat(const struct decision *decision)
 	}
 	struct berth_effect *ack = effect_agent(decision, BERTH_EFFECT_HEARTBEAT_ACK, agent);
 	ack->sequence = beat->sequence;
-	if (agent->resending && beat->outbox_first) {
-		return; // what it runs may be of the part that is lost, and its report is on the way
-	}
 	if (agent->resending) {
+		// What it runs may be of the part that is lost. Its report is on the way, or it has no mark yet: then
+		// it is stopped before its trial may begin elsewhere, and what it reports until then is taken up.
+		if (beat->outbox_first || revoke_others(decision, agent)) {
+			return;
+		}
 		end_resending(decision, agent);
 	}
 	reconcile(decision, agent);

@@ -190,6 +190,46 @@ static void a_run_that_goes_on_is_not_revoked(void **state)
 	assert_int_equal(test_state(fleet, lost.job, 0), TRIAL(RUNNING));
 }
 
+// It builds an image, say: it has reported nothing, and nothing of it is in the ledger.
+static void a_lost_run_without_a_mark_is_stopped_before_its_trial_begins_elsewhere(void **state)
+{
+	struct test_fleet *fleet = *state;
+	struct lost lost = lose_a_run(fleet);
+	test_restore(fleet, lost.backup);
+	uint64_t north = test_hello(fleet, "north", BOOT_A, 1);
+	Berth__V1__TrialKey key = test_key(lost.job, 0, 1);
+	test_beat(fleet, "north", north, &key, 1);
+	assert_int_equal(test_effects(fleet, BERTH_EFFECT_REVOKE), 1);
+	assert_int_equal(berth_core_resending(fleet->core, NULL, 0), 1);
+	assert_false(wants_place(fleet));
+	give(fleet, &lost);
+	test_report_lease(fleet, "north", north, BOOT_A, 1, lost.lease, LEASE(RETIRED), PROOF(NEVER_DISPATCHED));
+	take_back(fleet, &lost);
+	assert_int_equal(test_generation(fleet, lost.job, 0), 1);
+	assert_sums(fleet, 0, 0, 0);
+	test_beat(fleet, "north", north, NULL, 0);
+	assert_int_equal(berth_core_resending(fleet->core, NULL, 0), 0);
+	test_place(fleet);
+	assert_int_equal(test_generation(fleet, lost.job, 0), 2);
+}
+
+static void a_mark_after_the_heartbeat_that_listed_its_run_is_taken_up(void **state)
+{
+	struct test_fleet *fleet = *state;
+	struct lost lost = lose_a_run(fleet);
+	test_restore(fleet, lost.backup);
+	uint64_t north = test_hello(fleet, "north", BOOT_A, 1);
+	Berth__V1__TrialKey key = test_key(lost.job, 0, 1);
+	test_beat(fleet, "north", north, &key, 1);
+	give(fleet, &lost);
+	test_report_lease(fleet, "north", north, BOOT_A, 1, lost.lease, LEASE(DISPATCHING), 0);
+	take_back(fleet, &lost);
+	assert_sums(fleet, 0, TEST_PRICE, 0);
+	test_beat(fleet, "north", north, &key, 1);
+	assert_int_equal(test_state(fleet, lost.job, 0), TRIAL(RUNNING));
+	assert_int_equal(berth_core_resending(fleet->core, NULL, 0), 0);
+}
+
 // The backup says that generation 1 runs on north; in the lost part north was lost and south was given generation 2.
 static void the_newest_generation_keeps_the_trial(void **state)
 {
@@ -454,6 +494,8 @@ static const struct CMUnitTest tests[] = {
 	T(nothing_is_assigned_before_every_agent_has_resent),
 	T(a_lost_run_is_taken_up_and_its_result_counts),
 	T(a_run_that_goes_on_is_not_revoked),
+	T(a_lost_run_without_a_mark_is_stopped_before_its_trial_begins_elsewhere),
+	T(a_mark_after_the_heartbeat_that_listed_its_run_is_taken_up),
 	T(the_newest_generation_keeps_the_trial),
 	T(a_lost_jobs_money_still_counts),
 	T(money_that_cannot_be_accounted_for_is_said_and_waits),
