@@ -483,6 +483,8 @@ static void a_write_that_the_disk_refused_ends_the_agent_at_once(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
+	// It forks, and no thread was begun yet.
+	cmocka_unit_test(a_write_that_the_disk_refused_ends_the_agent_at_once),
 	cmocka_unit_test(a_held_lease_survives_with_its_newest_state_and_a_retired_one_is_forgotten),
 	cmocka_unit_test(a_running_trials_lease_is_not_loose_until_it_is_released),
 	cmocka_unit_test(x8_any_number_of_leases_comes_and_goes),
@@ -491,6 +493,5 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_lease_is_timed_from_its_dispatch_to_the_proof_by_the_life_that_saw_both),
 	cmocka_unit_test(reports_of_many_threads_have_no_gap_and_older_lives_come_first),
 	cmocka_unit_test(results_that_reach_the_disk_together_are_signed_together),
-	cmocka_unit_test(a_write_that_the_disk_refused_ends_the_agent_at_once),
 };
 BERTH_TEST_MAIN(tests)
