@@ -414,3 +414,8 @@ bool berth_agent_core_flushed(const struct berth_agent_core *core)
 {
 	return agent_core_outbox_first(core) == 0;
 }
+
+size_t berth_agent_core_in_flight(const struct berth_agent_core *core)
+{
+	return core->in_flight;
+}

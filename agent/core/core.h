@@ -110,5 +110,7 @@ int64_t berth_agent_core_expires_ns(const struct berth_agent_core *core, const B
 uint64_t berth_agent_core_heartbeat_ms(const struct berth_agent_core *core);
 // Every report is acknowledged.
 bool berth_agent_core_flushed(const struct berth_agent_core *core);
+// Reports that were given out to be sent on this stream and are not acknowledged.
+size_t berth_agent_core_in_flight(const struct berth_agent_core *core);
 bool berth_agent_core_in_session(const struct berth_agent_core *core);
 size_t berth_agent_core_running(const struct berth_agent_core *core);

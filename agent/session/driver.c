@@ -48,7 +48,9 @@ static void send_message(struct session *session, Berth__V1__AgentMessage *messa
 // What is due leaves, but not before all that happened meanwhile has had its say.
 static void send_what_is_due(struct session *session)
 {
-	if (session->stream && session->outgoing.due_ns <= berth_boot_ns() && session_queue_is_empty(&session->queue)) {
+	size_t in_flight = berth_agent_core_in_flight(session->core);
+	if (session->stream && outgoing_leaves(&session->outgoing, in_flight, berth_boot_ns()) &&
+		session_queue_is_empty(&session->queue)) {
 		send_outgoing(session);
 	}
 }

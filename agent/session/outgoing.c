@@ -12,6 +12,8 @@ void outgoing_init(struct outgoing *outgoing)
 	berth__v1__agent_batch__init(&outgoing->batch);
 	outgoing->size = 0;
 	outgoing->due_ns = INT64_MAX;
+	outgoing->reports = 0;
+	outgoing->has_result = false;
 }
 
 void outgoing_clear(struct outgoing *outgoing)
@@ -23,11 +25,20 @@ void outgoing_clear(struct outgoing *outgoing)
 	outgoing_init(outgoing);
 }
 
+static bool is_report(const Berth__V1__AgentMessage *message)
+{
+	return message->body_case == BERTH__V1__AGENT_MESSAGE__BODY_REPORT;
+}
+
+static bool is_result(const Berth__V1__AgentMessage *message)
+{
+	return is_report(message) && message->report->body_case == BERTH__V1__REPORT__BODY_DONE;
+}
+
 static int64_t patience_ms(const Berth__V1__AgentMessage *message)
 {
-	bool is_move = message->body_case == BERTH__V1__AGENT_MESSAGE__BODY_REPORT &&
-	               message->report->body_case == BERTH__V1__REPORT__BODY_LEASE;
-	return is_move || message->body_case == BERTH__V1__AGENT_MESSAGE__BODY_PROGRESS ? OUTGOING_WAIT_MS : 0;
+	return is_report(message) || message->body_case == BERTH__V1__AGENT_MESSAGE__BODY_PROGRESS ? OUTGOING_WAIT_MS
+	                                                                                           : 0;
 }
 
 static bool is_progress_of(const Berth__V1__AgentMessage *message, const Berth__V1__TrialKey *key)
@@ -62,6 +73,13 @@ void outgoing_add(struct outgoing *outgoing, Berth__V1__AgentMessage *message, i
 	berth_proto_append(&outgoing->batch.n_messages, &outgoing->batch.messages, message);
 	int64_t due_ns = now_ns + patience_ms(message) * BERTH_NS_PER_MS;
 	outgoing->due_ns = due_ns < outgoing->due_ns ? due_ns : outgoing->due_ns;
+	outgoing->reports += is_report(message);
+	outgoing->has_result |= is_result(message);
+}
+
+bool outgoing_leaves(const struct outgoing *outgoing, size_t in_flight, int64_t now_ns)
+{
+	return outgoing->due_ns <= now_ns || (outgoing->has_result && in_flight <= outgoing->reports);
 }
 
 bool outgoing_is_full(const struct outgoing *outgoing, const Berth__V1__AgentMessage *message)

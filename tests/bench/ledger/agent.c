@@ -59,7 +59,7 @@ void agent_open(struct load *load, struct agent *agent, uint32_t number)
 	line_send(agent->line, report_hello(agent));
 }
 
-static void send_next(struct agent *agent)
+void agent_send(struct agent *agent)
 {
 	struct planned planned[LOAD_BATCH_MAX];
 	size_t count = 0;
@@ -71,6 +71,9 @@ static void send_next(struct agent *agent)
 		agent->sending = true;
 		line_send(agent->line, report_beat(agent));
 		return;
+	}
+	if (agent->unacknowledged.count) {
+		return; // as an agent does it: what ends meanwhile waits for the acknowledgement
 	}
 	while (count < agent->load->options.batch && ring_pop(&agent->outbox, &planned[count])) {
 		count++;
@@ -98,13 +101,12 @@ void agent_complete(struct agent *agent, uint32_t slot, int64_t began_ns)
 {
 	struct planned planned = {slot, began_ns};
 	ring_push(&agent->outbox, &planned);
-	send_next(agent);
 }
 
 void agent_beat(struct agent *agent)
 {
 	agent->beat_due = true;
-	send_next(agent);
+	agent_send(agent);
 }
 
 static void take_ack(struct agent *agent, uint64_t through)
@@ -241,5 +243,5 @@ void agent_event(struct agent *agent, struct line_event *event)
 		agent->load->over++;
 		return;
 	}
-	send_next(agent);
+	agent_send(agent);
 }

@@ -122,6 +122,7 @@ static void complete_due(struct load *load, struct pace *pace)
 	while (load->options.rate > 0 && pace->next_ns <= now_ns) {
 		if (ring_pop(&load->held, &held)) {
 			agent_complete(held.agent, held.slot, pace->next_ns);
+			agent_send(held.agent);
 		} else {
 			ring_push(&load->late, &pace->next_ns);
 		}
@@ -131,6 +132,7 @@ static void complete_due(struct load *load, struct pace *pace)
 	while (load->options.rate <= 0 && (first = ring_first(&load->held)) && first->due_ns <= now_ns) {
 		ring_pop(&load->held, &held);
 		agent_complete(held.agent, held.slot, now_ns);
+		agent_send(held.agent);
 	}
 	if (load->options.beat_ms && now_ns >= pace->beat_ns) {
 		for (uint32_t i = 0; i < load->options.agents; i++) {

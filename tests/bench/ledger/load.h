@@ -99,8 +99,10 @@ struct load {
 // agent.c
 void agent_open(struct load *load, struct agent *agent, uint32_t number);
 void agent_event(struct agent *agent, struct line_event *event);
-// The slot's trial has ended: it is reported with the next message.
+// The slot's trial has ended: it is reported with the next message, which _send sends unless one is on its way. What
+// the coordinator said in one batch is answered in one message, as an agent's driver does it.
 void agent_complete(struct agent *agent, uint32_t slot, int64_t began_ns);
+void agent_send(struct agent *agent);
 void agent_beat(struct agent *agent);
 // load.c: a trial is held from now on.
 void load_holds(struct load *load, struct agent *agent, uint32_t slot);

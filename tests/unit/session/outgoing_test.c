@@ -65,14 +65,40 @@ static Berth__V1__AgentMessage *report(Berth__V1__Report__BodyCase body, size_t 
 	return message;
 }
 
+#define WAITS_UNTIL_NS (AT_NS + OUTGOING_WAIT_MS * BERTH_NS_PER_MS)
+
+static void a_heartbeat_leaves_at_once_and_takes_what_waits_along(void **state)
+{
+	struct outgoing *outgoing = *state;
+	outgoing_add(outgoing, report(BERTH__V1__REPORT__BODY_DONE, 0), AT_NS);
+	assert_false(outgoing_leaves(outgoing, 2, AT_NS + 1));
+	outgoing_add(outgoing, message_of(BERTH__V1__AGENT_MESSAGE__BODY_HEARTBEAT), AT_NS + 1);
+	assert_true(outgoing_leaves(outgoing, 2, AT_NS + 1));
+	assert_int_equal(outgoing->batch.n_messages, 2);
+}
+
+static void a_result_waits_for_the_acknowledgement_of_reports_that_are_on_their_way(void **state)
+{
+	struct outgoing *outgoing = *state;
+	outgoing_add(outgoing, report(BERTH__V1__REPORT__BODY_LEASE, 0), AT_NS);
+	outgoing_add(outgoing, report(BERTH__V1__REPORT__BODY_DONE, 0), AT_NS);
+	assert_false(outgoing_leaves(outgoing, 3, AT_NS)); // these two and one that was sent
+	assert_true(outgoing_leaves(outgoing, 2, AT_NS));
+	assert_false(outgoing_leaves(outgoing, 3, WAITS_UNTIL_NS - 1));
+	assert_true(outgoing_leaves(outgoing, 3, WAITS_UNTIL_NS)); // and no longer than anything else
+	outgoing_clear(outgoing);
+	assert_false(outgoing_leaves(outgoing, 0, WAITS_UNTIL_NS));
+}
+
 static void a_result_leaves_at_once_and_takes_what_waits_along_in_its_order(void **state)
 {
 	struct outgoing *outgoing = *state;
 	assert_true(outgoing->due_ns == INT64_MAX);
 	outgoing_add(outgoing, report(BERTH__V1__REPORT__BODY_LEASE, 0), AT_NS);
-	assert_true(outgoing->due_ns == AT_NS + OUTGOING_WAIT_MS * BERTH_NS_PER_MS);
+	assert_true(outgoing->due_ns == WAITS_UNTIL_NS);
+	assert_false(outgoing_leaves(outgoing, 1, AT_NS));
 	outgoing_add(outgoing, report(BERTH__V1__REPORT__BODY_DONE, 0), AT_NS + 1);
-	assert_true(outgoing->due_ns == AT_NS + 1);
+	assert_true(outgoing_leaves(outgoing, 2, AT_NS + 1));
 	assert_int_equal(outgoing->batch.n_messages, 2);
 	assert_int_equal(outgoing->batch.messages[0]->report->body_case, BERTH__V1__REPORT__BODY_LEASE);
 	outgoing_clear(outgoing);
@@ -85,7 +111,7 @@ static void the_oldest_that_waits_decides_when_all_leave(void **state)
 	outgoing_add(outgoing, progress(1, "agent"), AT_NS);
 	outgoing_add(outgoing, report(BERTH__V1__REPORT__BODY_LEASE, 0), AT_NS + BERTH_NS_PER_MS);
 	outgoing_add(outgoing, report(BERTH__V1__REPORT__BODY_LEASE, 0), AT_NS + 2 * BERTH_NS_PER_MS);
-	assert_true(outgoing->due_ns == AT_NS + OUTGOING_WAIT_MS * BERTH_NS_PER_MS);
+	assert_true(outgoing->due_ns == WAITS_UNTIL_NS);
 }
 
 static void a_trials_newer_progress_replaces_its_older_and_no_other(void **state)
@@ -123,6 +149,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			a_result_leaves_at_once_and_takes_what_waits_along_in_its_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_heartbeat_leaves_at_once_and_takes_what_waits_along, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			a_result_waits_for_the_acknowledgement_of_reports_that_are_on_their_way, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_oldest_that_waits_decides_when_all_leave, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			a_trials_newer_progress_replaces_its_older_and_no_other, setup, teardown),
