@@ -92,8 +92,10 @@ static void arrived_done(
 			session->signing_key_der = berth_memdup(der, size);
 			session->signing_key_size = size;
 		}
-		// The next message is read only now, so the session above is whole when it comes.
-		berth_rpc_read_next(session->call);
+	}
+	if (arrived->all->undecided == 1) {
+		session->decided = true;
+		session_await_flush(session);
 	}
 	arrived_free(arrived);
 }
@@ -213,13 +215,11 @@ void berth_session_message(struct berth_rpc_call *call, const ProtobufCMessage *
 	struct session *session = berth_rpc_call_data(call);
 	const Berth__V1__AgentBatch *batch = (const Berth__V1__AgentBatch *)message;
 	struct berth_error err;
-	bool greets = !session->welcomed;
 	bool ok = may_be_taken(session, batch, &err);
 	session->welcomed = true;
+	// Reading goes on when all of it is decided: by then the session is what a Hello made it.
 	if (!ok || !post(session, batch, &err)) {
 		berth_rpc_finish(call, &err);
-	} else if (!greets) { // else reading goes on when the Hello is decided
-		berth_rpc_read_next(call);
 	}
 }
 

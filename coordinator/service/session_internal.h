@@ -21,6 +21,8 @@ struct session {
 	bool had_secrets; // its stream may still hold some in its buffers
 	Berth__V1__CoordinatorBatch outgoing;
 	size_t outgoing_size; // bytes
+	bool decided;         // what it said last: the next is read once the answer is sent
+	bool pending;         // in the list of those with something to do
 	struct session *pending_prev, *pending_next;
 };
 
@@ -29,10 +31,12 @@ struct berth_sessions {
 	struct session *list;
 	uint64_t last_id;
 	// The engine's thread only.
-	struct session *pending;             // those with something outgoing
+	struct session *pending;             // those that are answered, or read from, after the batch
 	char without_secrets[BERTH_ID_SIZE]; // the job that was last seen to have none: it never gets any
 };
 
-// Engine's thread. Sends what is outgoing; forgets what is outgoing.
+// Engine's thread. Has the session flushed once the engine's batch is delivered.
+void session_await_flush(struct session *session);
+// Engine's thread. Sends what is outgoing and reads on where all is decided; forgets what is outgoing.
 void session_flush(struct session *session);
 void session_forget(struct session *session);

@@ -50,9 +50,18 @@ static void free_message(Berth__V1__CoordinatorMessage *message)
 	}
 }
 
+void session_await_flush(struct session *session)
+{
+	if (!session->pending) {
+		session->pending = true;
+		DL_APPEND2(session->daemon->sessions->pending, session, pending_prev, pending_next);
+	}
+}
+
 void session_forget(struct session *session)
 {
-	if (session->outgoing.n_messages) {
+	if (session->pending) {
+		session->pending = false;
 		DL_DELETE2(session->daemon->sessions->pending, session, pending_prev, pending_next);
 	}
 	for (size_t i = 0; i < session->outgoing.n_messages; i++) {
@@ -63,6 +72,8 @@ void session_forget(struct session *session)
 	session->outgoing_size = 0;
 }
 
+// The next message is read after the answer to the last is sent, in this order: gRPC gives the window that the last one
+// took back in a write of its own if a reader waits already, and along with the answer if none does.
 void session_flush(struct session *session)
 {
 	struct berth_error err;
@@ -71,6 +82,10 @@ void session_flush(struct session *session)
 		berth_rpc_finish(session->call, &err);
 	}
 	session_forget(session);
+	if (session->decided) {
+		session->decided = false;
+		berth_rpc_read_next(session->call);
+	}
 }
 
 void berth_sessions_settled(struct berth_daemon *daemon)
@@ -88,9 +103,7 @@ static void send(struct session *session, Berth__V1__CoordinatorMessage *message
 		(session->outgoing.n_messages && session->outgoing_size + size > OUTGOING_SIZE_MAX)) {
 		session_flush(session);
 	}
-	if (!session->outgoing.n_messages) {
-		DL_APPEND2(session->daemon->sessions->pending, session, pending_prev, pending_next);
-	}
+	session_await_flush(session);
 	session->outgoing_size += size;
 	berth_proto_append(&session->outgoing.n_messages, &session->outgoing.messages, message);
 }

@@ -33,6 +33,10 @@ struct line {
 	bool over;
 };
 
+// What was read from last: it is read from again when its owner is done with the message and has answered, so that
+// gRPC sends the window back along with the answer and not in a write of its own.
+static struct line *taken;
+
 static struct {
 	pthread_t thread;
 	pthread_mutex_t lock; // guards what follows
@@ -182,9 +186,7 @@ static bool take(struct tag *tag, bool success, struct line_event *event)
 	case TAG_READ:
 		event->kind = LINE_RECEIVED;
 		event->received = BERTH_STEAL(line->incoming);
-		if (event->received) {
-			read_next(line);
-		}
+		taken = event->received ? line : NULL;
 		return event->received != NULL;
 	case TAG_WRITE:
 		event->kind = LINE_SENT;
@@ -206,6 +208,9 @@ static gpr_timespec at(int64_t deadline_ns)
 
 bool line_next(grpc_completion_queue *queue, int64_t deadline_ns, struct line_event *event)
 {
+	if (taken) {
+		read_next(BERTH_STEAL(taken));
+	}
 	if (deadline_ns - berth_boot_ns() < NEAR_NS) {
 		wake_at(deadline_ns);
 	}
