@@ -7,6 +7,7 @@
 #include "common/base/cancel.h"
 #include "common/base/log.h"
 #include "common/rpc/internal.h"
+#include "common/rpc/library_locks.h"
 
 // gRPC's own lines go where ours go. It writes errors only, unless GRPC_VERBOSITY asks for more.
 static void log_line(gpr_log_func_args *args)
@@ -36,6 +37,7 @@ static atomic_bool kept;
 static void set_up(void)
 {
 	gpr_set_log_function(log_line);
+	berth_rpc_locks_unwatched();
 	setenv("GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS", BACKUP_POLL_MS, 0);
 	if (atomic_load(&kept)) {
 		grpc_init(); // a hold that nobody gives back
