@@ -11,8 +11,9 @@
 
 #define FREED_BYTE 0x5a
 
-// glibc's free under the name that stays when a program brings its own.
-extern void __libc_free(void *memory); // NOLINT(bugprone-reserved-identifier)
+// glibc's own under the names that stay when a program brings others.
+extern void __libc_free(void *memory);                  // NOLINT(bugprone-reserved-identifier)
+extern void *__libc_realloc(void *memory, size_t size); // NOLINT(bugprone-reserved-identifier)
 
 // What glibc took from the kernel for one allocation alone goes back to it at once and is in no dump: the word before
 // such memory says so.
@@ -41,6 +42,9 @@ void *realloc(void *old, size_t size)
 	}
 	if (size <= had && size >= had / 2) {
 		return old;
+	}
+	if (old && is_mapped_alone(old)) {
+		return __libc_realloc(old, size); // its pages move as they are, and what is cut off goes to the kernel
 	}
 	void *fresh = malloc(size);
 	if (fresh && old) {

@@ -10,7 +10,8 @@
 #include "common/base/mem.h"
 #include "tests/support/test.h"
 
-#define SECRET "correct horse battery staple"
+#define SECRET     "correct horse battery staple"
+#define KEPT_BYTES 8192 // by what is as small as can be: less than two pages
 
 // Occurrences of the secret's bytes from `at` on; what is not mapped any more holds none.
 static size_t left_at(uintptr_t at, size_t size)
@@ -63,6 +64,9 @@ static void memory_that_grew_keeps_nothing_where_it_was(void **state)
 		}
 		char *smaller = realloc(larger, 30);
 		assert_memory_equal(smaller, SECRET, strlen(SECRET));
+		if (4 * sizes[i] > KEPT_BYTES) {
+			assert_int_equal(left_at((uintptr_t)larger + KEPT_BYTES, 4 * sizes[i] - KEPT_BYTES), 0);
+		}
 		free(smaller);
 	}
 }
