@@ -2,6 +2,7 @@
 #include "common/base/late.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <string.h>
 
 static bool find_all(struct berth_late *late)
@@ -19,13 +20,17 @@ static bool find_all(struct berth_late *late)
 
 bool berth_late_load(struct berth_late *late, struct berth_error *err)
 {
-	pthread_mutex_lock(&late->lock);
+	static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+	pthread_mutex_lock(&one_at_a_time);
 	bool ok = late->loaded || find_all(late);
+	if (ok && !late->loaded && late->first_use) {
+		late->first_use();
+	}
 	late->loaded = ok;
 	if (!ok) {
 		berth_fail(err, BERTH_ERROR_UNSUPPORTED, "cannot load a library: %s; install the package %s", dlerror(),
 			late->package);
 	}
-	pthread_mutex_unlock(&late->lock);
+	pthread_mutex_unlock(&one_at_a_time);
 	return ok;
 }

@@ -6,7 +6,6 @@
 // of their names from the list, and calls through the struct.
 #pragma once
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -18,10 +17,12 @@ struct berth_late {
 	const char *const *names; // `count` of them
 	void *functions;          // a struct of as many function pointers, in the same order
 	size_t count;
-	pthread_mutex_t lock;
+	// NULL, or called once at the end of the load, before another library is loaded: for what a thread does once
+	// with the library, as making its thread-locals, and would wait with for a load that goes on elsewhere.
+	void (*first_use)(void);
 	bool loaded;
 };
 
-// Any thread, as often as one likes. Nothing is ever unloaded. UNSUPPORTED names the library, what is wrong with it,
-// and its package.
+// Any thread, as often as one likes; one loads at a time, as the dynamic loader itself has it. Nothing is ever
+// unloaded. UNSUPPORTED names the library, what is wrong with it, and its package.
 bool berth_late_load(struct berth_late *late, struct berth_error *err);

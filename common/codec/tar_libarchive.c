@@ -18,7 +18,6 @@ static struct berth_late late = {
 	.names = names,
 	.functions = &libarchive,
 	.count = BERTH_COUNT(names),
-	.lock = PTHREAD_MUTEX_INITIALIZER,
 };
 
 bool tar_libarchive_load(struct berth_error *err)

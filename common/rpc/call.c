@@ -13,7 +13,7 @@ static void queue_clear(struct berth_rpc_call *call)
 	while (call->queue) {
 		struct berth_rpc_queued *first = call->queue;
 		call->queue = first->next;
-		grpc_byte_buffer_destroy(first->buffer);
+		grpc.byte_buffer_destroy(first->buffer);
 		free(first);
 	}
 	call->queue_last = NULL;
@@ -51,15 +51,15 @@ struct berth_rpc_call *berth_rpc_call_new(struct berth_rpc_server *server, struc
 	call->deadline = accept->served ? accept->deadline : accept->details.deadline;
 	call->call = accept->call;
 	call->metadata = copy_metadata(&accept->metadata);
-	char *peer = grpc_call_get_peer(accept->call);
+	char *peer = grpc.call_get_peer(accept->call);
 	call->peer = berth_strdup(peer);
-	gpr_free(peer);
+	gpr.free(peer);
 	pthread_mutex_init(&call->lock, NULL);
 	call->read_tag = (struct berth_rpc_tag){BERTH_RPC_TAG_READ, call};
 	call->write_tag = (struct berth_rpc_tag){BERTH_RPC_TAG_WRITE, call};
 	call->close_tag = (struct berth_rpc_tag){BERTH_RPC_TAG_CLOSE, call};
-	call->status_message = grpc_empty_slice();
-	call->status_details = grpc_empty_slice();
+	call->status_message = grpc.empty_slice();
+	call->status_details = grpc.empty_slice();
 	return call;
 }
 
@@ -75,8 +75,8 @@ void berth_rpc_call_unref(struct berth_rpc_call *call)
 		return;
 	}
 	queue_clear(call);
-	grpc_slice_unref(call->status_message);
-	grpc_slice_unref(call->status_details);
+	grpc.slice_unref(call->status_message);
+	grpc.slice_unref(call->status_details);
 	pthread_mutex_destroy(&call->lock);
 	free(call->metadata);
 	free(call->peer);
@@ -86,11 +86,11 @@ void berth_rpc_call_unref(struct berth_rpc_call *call)
 void berth_rpc_call_start(struct berth_rpc_call *call, struct berth_rpc_tag *tag, const grpc_op *ops, size_t count)
 {
 	BERTH_HAND_OVER(tag);
-	grpc_call_error error = grpc_call_start_batch(call->call, ops, count, tag, NULL);
+	grpc_call_error error = grpc.call_start_batch(call->call, ops, count, tag, NULL);
 	if (error != GRPC_CALL_OK) {
 		// Only a batch that breaks gRPC's rules is refused: a fault of this file, and its completion would
 		// never come.
-		berth_log_error("a batch was refused by gRPC", "error=%s", grpc_call_error_to_string(error));
+		berth_log_error("a batch was refused by gRPC", "error=%s", grpc.call_error_to_string(error));
 		abort();
 	}
 	call->batches++;
@@ -123,9 +123,9 @@ static grpc_op status_op(struct berth_rpc_call *call)
 	BERTH_AUTO_FREE uint8_t *details = NULL;
 	size_t size = 0;
 	berth_rpc_status_details(&call->error, &details, &size);
-	call->status_message = grpc_slice_from_copied_string(call->error.message);
-	call->status_details = grpc_slice_from_copied_buffer((const char *)details, size);
-	call->trailer.key = grpc_slice_from_static_string(BERTH_RPC_DETAILS_KEY);
+	call->status_message = grpc.slice_from_copied_string(call->error.message);
+	call->status_details = grpc.slice_from_copied_buffer((const char *)details, size);
+	call->trailer.key = grpc.slice_from_static_string(BERTH_RPC_DETAILS_KEY);
 	call->trailer.value = call->status_details;
 	op.data.send_status_from_server.trailing_metadata_count = 1;
 	op.data.send_status_from_server.trailing_metadata = &call->trailer;
@@ -178,7 +178,7 @@ static bool enqueue(struct berth_rpc_call *call, const ProtobufCMessageDescripto
 	if (answers_once(call) && call->sent > 0) {
 		return berth_fail(err, BERTH_ERROR_INVALID, "%s answers with one message", call->served->method.path);
 	}
-	size_t charge = grpc_byte_buffer_length(buffer) + BERTH_RPC_MESSAGE_OVERHEAD;
+	size_t charge = grpc.byte_buffer_length(buffer) + BERTH_RPC_MESSAGE_OVERHEAD;
 	if (call->queue && call->queue_size + charge > call->server->send_queue_size_max) {
 		call->queue_high = true;
 		return berth_fail(err, BERTH_ERROR_EXHAUSTED,
@@ -203,9 +203,9 @@ static bool enqueue(struct berth_rpc_call *call, const ProtobufCMessageDescripto
 bool berth_rpc_send(struct berth_rpc_call *call, const ProtobufCMessage *message, struct berth_error *err)
 {
 	grpc_byte_buffer *buffer = berth_rpc_pack(message);
-	size_t size = grpc_byte_buffer_length(buffer);
+	size_t size = grpc.byte_buffer_length(buffer);
 	if (size > BERTH_RPC_MESSAGE_SIZE_MAX) {
-		grpc_byte_buffer_destroy(buffer);
+		grpc.byte_buffer_destroy(buffer);
 		return berth_fail(err, BERTH_ERROR_INVALID, "a %s of %zu bytes is longer than a message may be (%d)",
 			message->descriptor->name, size, BERTH_RPC_MESSAGE_SIZE_MAX);
 	}
@@ -213,7 +213,7 @@ bool berth_rpc_send(struct berth_rpc_call *call, const ProtobufCMessage *message
 	bool sent = enqueue(call, message->descriptor, buffer, err);
 	pthread_mutex_unlock(&call->lock);
 	if (!sent) {
-		grpc_byte_buffer_destroy(buffer);
+		grpc.byte_buffer_destroy(buffer);
 	}
 	return sent;
 }
@@ -270,7 +270,7 @@ static void read_completed(struct berth_rpc_call *call, bool success)
 	call->inbox = BERTH_STEAL(call->received);
 	if (call->inbox) {
 		call->events |= BERTH_RPC_EVENT_MESSAGE;
-	} else if (success && !call->closed && !grpc_call_failed_before_recv_message(call->call)) {
+	} else if (success && !call->closed && !grpc.call_failed_before_recv_message(call->call)) {
 		call->read_ended = true;
 		call->events |= BERTH_RPC_EVENT_HALF_CLOSED;
 	}
@@ -283,7 +283,7 @@ static void write_completed(struct berth_rpc_call *call, bool success)
 	if (first) {
 		call->queue = first->next;
 		call->queue_size -= first->size;
-		grpc_byte_buffer_destroy(first->buffer);
+		grpc.byte_buffer_destroy(first->buffer);
 		free(first);
 	}
 	if (!success || call->closed) {

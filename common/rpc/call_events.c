@@ -65,7 +65,7 @@ void berth_rpc_call_accepted(struct berth_rpc_call *call, grpc_byte_buffer *payl
 		call->silent = true;
 		berth_rpc_call_finish(call, &err);
 	}
-	grpc_byte_buffer_destroy(payload);
+	grpc.byte_buffer_destroy(payload);
 	berth_rpc_call_unlock(call);
 }
 
@@ -80,7 +80,7 @@ static void tell_message(struct berth_rpc_call *call, grpc_byte_buffer *buffer)
 {
 	const struct berth_rpc_served *served = call->served;
 	ProtobufCMessage *message = berth_rpc_unpack(served->method.input, buffer);
-	grpc_byte_buffer_destroy(buffer);
+	grpc.byte_buffer_destroy(buffer);
 	if (message) {
 		served->handler.message(call, message, served->context);
 		protobuf_c_message_free_unpacked(message, NULL);
@@ -102,7 +102,7 @@ static void end(struct berth_rpc_call *call)
 	pthread_mutex_lock(&call->lock);
 	grpc_call *ended = BERTH_STEAL(call->call);
 	pthread_mutex_unlock(&call->lock);
-	grpc_call_unref(ended);
+	grpc.call_unref(ended);
 	berth_rpc_call_unref(call);
 	berth_rpc_server_leave(server);
 }

@@ -69,7 +69,7 @@ static grpc_channel *connect_to(const struct berth_rpc_channel_options *options,
 	};
 	size_t count = BERTH_COUNT(args) - (options->tls && options->server_name ? 0 : 1);
 	grpc_channel_args list = {count, args};
-	return grpc_channel_create(options->address, credentials, &list);
+	return grpc.channel_create(options->address, credentials, &list);
 }
 
 struct berth_rpc_channel *berth_rpc_channel_new(
@@ -78,7 +78,9 @@ struct berth_rpc_channel *berth_rpc_channel_new(
 	if (!berth_rpc_set_check(options->descriptor_set, options->descriptor_set_size, err)) {
 		return NULL;
 	}
-	berth_rpc_library_hold();
+	if (!berth_rpc_library_hold(err)) {
+		return NULL;
+	}
 	grpc_channel_credentials *credentials = berth_rpc_channel_credentials(options->tls, err);
 	if (!credentials) {
 		berth_rpc_library_release();
@@ -90,19 +92,19 @@ struct berth_rpc_channel *berth_rpc_channel_new(
 	channel->set = berth_memdup(options->descriptor_set, options->descriptor_set_size);
 	channel->set_size = options->descriptor_set_size;
 	channel->channel = connect_to(options, credentials);
-	grpc_channel_credentials_release(credentials);
+	grpc.channel_credentials_release(credentials);
 	return channel;
 }
 
 static void destroy_queue(grpc_completion_queue *queue)
 {
-	grpc_completion_queue_shutdown(queue);
+	grpc.completion_queue_shutdown(queue);
 	// Nothing is in it, but a queue may be destroyed only after it has said that it is shut down.
 	grpc_event event;
 	do {
-		event = grpc_completion_queue_pluck(queue, NULL, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+		event = grpc.completion_queue_pluck(queue, NULL, gpr.inf_future(GPR_CLOCK_MONOTONIC), NULL);
 	} while (event.type != GRPC_QUEUE_SHUTDOWN);
-	grpc_completion_queue_destroy(queue);
+	grpc.completion_queue_destroy(queue);
 }
 
 static void methods_free(struct berth_rpc_channel_method *methods, size_t count)
@@ -118,7 +120,7 @@ void berth_rpc_channel_free(struct berth_rpc_channel *channel)
 	if (!channel) {
 		return;
 	}
-	grpc_channel_destroy(channel->channel);
+	grpc.channel_destroy(channel->channel);
 	for (size_t i = 0; i < channel->queues_count; i++) {
 		destroy_queue(channel->queues[i]);
 	}
@@ -155,7 +157,7 @@ static struct known_service *learn(
 	for (unsigned i = 0; i < service->n_methods; i++) {
 		known->methods[i].method = methods[i];
 		known->methods[i].registered =
-			grpc_channel_register_call(channel->channel, methods[i].path, NULL, NULL);
+			grpc.channel_register_call(channel->channel, methods[i].path, NULL, NULL);
 	}
 	return known;
 }
@@ -193,7 +195,7 @@ grpc_completion_queue *berth_rpc_channel_take_queue(struct berth_rpc_channel *ch
 	pthread_mutex_lock(&channel->lock);
 	grpc_completion_queue *queue = channel->queues_count ? channel->queues[--channel->queues_count] : NULL;
 	pthread_mutex_unlock(&channel->lock);
-	return queue ? queue : grpc_completion_queue_create_for_pluck(NULL);
+	return queue ? queue : grpc.completion_queue_create_for_pluck(NULL);
 }
 
 void berth_rpc_channel_give_queue(struct berth_rpc_channel *channel, grpc_completion_queue *queue)
@@ -212,7 +214,7 @@ void berth_rpc_channel_give_queue(struct berth_rpc_channel *channel, grpc_comple
 grpc_call *berth_rpc_channel_call(struct berth_rpc_channel *channel, const struct berth_rpc_channel_method *method,
 	grpc_completion_queue *queue, int64_t deadline_ns)
 {
-	return grpc_channel_create_registered_call(channel->channel, NULL, GRPC_PROPAGATE_DEFAULTS, queue,
+	return grpc.channel_create_registered_call(channel->channel, NULL, GRPC_PROPAGATE_DEFAULTS, queue,
 		method->registered, berth_rpc_deadline(deadline_ns), NULL);
 }
 

@@ -72,13 +72,13 @@ static bool check(const struct berth_rpc_tls *tls, struct berth_error *err)
 grpc_server_credentials *berth_rpc_server_credentials(const struct berth_rpc_tls *tls, struct berth_error *err)
 {
 	if (!tls) {
-		return grpc_insecure_server_credentials_create();
+		return grpc.insecure_server_credentials_create();
 	}
 	if (!check(tls, err)) {
 		return NULL;
 	}
 	grpc_ssl_pem_key_cert_pair pair = {.private_key = tls->key, .cert_chain = tls->certificate};
-	grpc_server_credentials *credentials = grpc_ssl_server_credentials_create_ex(
+	grpc_server_credentials *credentials = grpc.ssl_server_credentials_create_ex(
 		tls->authority, &pair, 1, GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY, NULL);
 	if (!credentials) {
 		berth_fail(err, BERTH_ERROR_INVALID, "TLS: the server's credentials are refused by gRPC");
@@ -89,13 +89,13 @@ grpc_server_credentials *berth_rpc_server_credentials(const struct berth_rpc_tls
 grpc_channel_credentials *berth_rpc_channel_credentials(const struct berth_rpc_tls *tls, struct berth_error *err)
 {
 	if (!tls) {
-		return grpc_insecure_credentials_create();
+		return grpc.insecure_credentials_create();
 	}
 	if (!check(tls, err)) {
 		return NULL;
 	}
 	grpc_ssl_pem_key_cert_pair pair = {.private_key = tls->key, .cert_chain = tls->certificate};
-	grpc_channel_credentials *credentials = grpc_ssl_credentials_create_ex(tls->authority, &pair, NULL, NULL);
+	grpc_channel_credentials *credentials = grpc.ssl_credentials_create_ex(tls->authority, &pair, NULL, NULL);
 	if (!credentials) {
 		berth_fail(err, BERTH_ERROR_INVALID, "TLS: the client's credentials are refused by gRPC");
 	}

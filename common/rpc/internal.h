@@ -2,16 +2,9 @@
 // What server and client of this folder share: bytes on the wire, clocks, credentials, and what TSan must be told.
 #pragma once
 
-#include <grpc/byte_buffer.h>
-#include <grpc/byte_buffer_reader.h>
-#include <grpc/grpc.h>
-#include <grpc/grpc_security.h>
-#include <grpc/slice.h>
-#include <grpc/support/alloc.h>
-#include <grpc/support/time.h>
-
 #include "common/base/clock.h"
 #include "common/rpc/descriptor.h"
+#include "common/rpc/grpc_library.h"
 #include "common/rpc/rpc.h"
 
 #define BERTH_RPC_DETAILS_KEY           "grpc-status-details-bin"

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <grpc/support/log.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -7,7 +6,6 @@
 #include "common/base/cancel.h"
 #include "common/base/log.h"
 #include "common/rpc/internal.h"
-#include "common/rpc/library_locks.h"
 
 // gRPC's own lines go where ours go. It writes errors only, unless GRPC_VERBOSITY asks for more.
 static void log_line(gpr_log_func_args *args)
@@ -32,15 +30,15 @@ static void log_line(gpr_log_func_args *args)
 #endif
 #define END_STEP_MS 2
 
-static atomic_bool kept;
+static atomic_bool kept, used;
 
 static void set_up(void)
 {
-	gpr_set_log_function(log_line);
-	berth_rpc_locks_unwatched();
+	gpr.set_log_function(log_line);
+	rpc_grpc_locks_unwatched();
 	setenv("GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS", BACKUP_POLL_MS, 0);
 	if (atomic_load(&kept)) {
-		grpc_init(); // a hold that nobody gives back
+		grpc.init(); // a hold that nobody gives back
 	}
 }
 
@@ -49,21 +47,26 @@ void berth_rpc_library_keep(void)
 	atomic_store(&kept, true);
 }
 
-void berth_rpc_library_hold(void)
+bool berth_rpc_library_hold(struct berth_error *err)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	if (!rpc_grpc_load(err)) {
+		return false;
+	}
 	pthread_once(&once, set_up);
-	grpc_init();
+	grpc.init();
+	atomic_store(&used, true);
+	return true;
 }
 
 void berth_rpc_library_release(void)
 {
-	grpc_shutdown();
+	grpc.shutdown();
 }
 
 void berth_rpc_library_end(void)
 {
 	struct berth_until until = berth_within_ms(END_MS, NULL);
-	while (grpc_is_initialized() && berth_sleep_ms(END_STEP_MS, until, NULL)) {
+	while (atomic_load(&used) && grpc.is_initialized() && berth_sleep_ms(END_STEP_MS, until, NULL)) {
 	}
 }

@@ -48,23 +48,23 @@ void berth_rpc_peers_free(struct berth_rpc_peers *peers)
 
 static void auth_cleanup(grpc_auth_context **auth)
 {
-	grpc_auth_context_release(*auth);
+	grpc.auth_context_release(*auth);
 }
 
 static const grpc_auth_property *first_property(grpc_auth_context *auth, const char *name)
 {
-	grpc_auth_property_iterator iterator = grpc_auth_context_find_properties_by_name(auth, name);
-	return grpc_auth_property_iterator_next(&iterator);
+	grpc_auth_property_iterator iterator = grpc.auth_context_find_properties_by_name(auth, name);
+	return grpc.auth_property_iterator_next(&iterator);
 }
 
 // The one SPIFFE id among the URIs of the certificate; two would leave open who calls.
 static char *spiffe_id_of(grpc_auth_context *auth, struct berth_error *err)
 {
 	grpc_auth_property_iterator iterator =
-		grpc_auth_context_find_properties_by_name(auth, GRPC_PEER_URI_PROPERTY_NAME);
+		grpc.auth_context_find_properties_by_name(auth, GRPC_PEER_URI_PROPERTY_NAME);
 	const grpc_auth_property *property = NULL;
 	char *id = NULL;
-	while ((property = grpc_auth_property_iterator_next(&iterator))) {
+	while ((property = grpc.auth_property_iterator_next(&iterator))) {
 		if (property->value_length < SCHEME_SIZE || memcmp(property->value, SCHEME, SCHEME_SIZE) != 0) {
 			continue;
 		}
@@ -148,7 +148,7 @@ static const struct kept *keep(struct berth_rpc_peers *peers, grpc_auth_context 
 bool berth_rpc_peers_identify(
 	struct berth_rpc_peers *peers, grpc_call *call, struct berth_rpc_principal *principal, struct berth_error *err)
 {
-	BERTH_AUTO(auth_cleanup) grpc_auth_context *auth = grpc_call_auth_context(call);
+	BERTH_AUTO(auth_cleanup) grpc_auth_context *auth = grpc.call_auth_context(call);
 	const grpc_auth_property *pem = auth ? first_property(auth, GRPC_X509_PEM_CERT_PROPERTY_NAME) : NULL;
 	if (!pem) {
 		return berth_fail(err, BERTH_ERROR_UNAUTHENTICATED, "the client showed no certificate");

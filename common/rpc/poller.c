@@ -19,7 +19,7 @@ static void *poll(void *context)
 {
 	grpc_completion_queue *queue = context;
 	for (;;) {
-		grpc_event event = grpc_completion_queue_next(queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+		grpc_event event = grpc.completion_queue_next(queue, gpr.inf_future(GPR_CLOCK_MONOTONIC), NULL);
 		if (event.type == GRPC_QUEUE_SHUTDOWN) {
 			return NULL;
 		}
@@ -36,12 +36,12 @@ bool berth_rpc_poller_hold(grpc_completion_queue **queue, struct berth_error *er
 	pthread_mutex_lock(&poller.lock);
 	bool ok = true;
 	if (poller.holds == 0) {
-		poller.queue = grpc_completion_queue_create_for_next(NULL);
+		poller.queue = grpc.completion_queue_create_for_next(NULL);
 		ok = berth_thread_start(&poller.thread, "rpc-server", poll, poller.queue, err);
 		if (!ok) {
-			grpc_completion_queue_shutdown(poller.queue);
+			grpc.completion_queue_shutdown(poller.queue);
 			poll(poller.queue);
-			grpc_completion_queue_destroy(poller.queue);
+			grpc.completion_queue_destroy(poller.queue);
 		}
 	}
 	poller.holds += ok;
@@ -54,9 +54,9 @@ void berth_rpc_poller_release(void)
 {
 	pthread_mutex_lock(&poller.lock);
 	if (--poller.holds == 0) {
-		grpc_completion_queue_shutdown(poller.queue);
+		grpc.completion_queue_shutdown(poller.queue);
 		pthread_join(poller.thread, NULL);
-		grpc_completion_queue_destroy(poller.queue);
+		grpc.completion_queue_destroy(poller.queue);
 	}
 	pthread_mutex_unlock(&poller.lock);
 }

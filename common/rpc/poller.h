@@ -3,9 +3,8 @@
 // process: with a queue a server, what arrives for one of them wakes the thread of another first.
 #pragma once
 
-#include <grpc/grpc.h>
-
 #include "common/base/error.h"
+#include "common/rpc/grpc_library.h"
 
 // Each hold is released once. What was begun on the queue is completed before the release.
 bool berth_rpc_poller_hold(grpc_completion_queue **queue, struct berth_error *err);

@@ -56,9 +56,10 @@ struct berth_rpc_tls {
 	const char *key;
 };
 
-// grpc_init and grpc_shutdown, counted; called by server and channel themselves. A test for leaks calls the second and
-// then waits until the library has cleaned up.
-void berth_rpc_library_hold(void);
+// grpc_init and grpc_shutdown, counted; called by server and channel themselves. The first loads gRPC, and fails with
+// UNSUPPORTED where it is not installed. A test for leaks calls the second and then waits until the library has cleaned
+// up.
+bool berth_rpc_library_hold(struct berth_error *err);
 void berth_rpc_library_release(void);
 // The last of a program: waits, not for long, until the library's own threads have cleaned up, so that none of them is
 // cut off by the process's end.

@@ -113,7 +113,7 @@ static grpc_server *create(const struct berth_rpc_server_options *options)
 			ping_ms < PING_INTERVAL_MS ? ping_ms : PING_INTERVAL_MS),
 	};
 	grpc_channel_args list = {BERTH_COUNT(args), args};
-	return grpc_server_create(&list, NULL);
+	return grpc.server_create(&list, NULL);
 }
 
 static bool streams_in(const struct berth_rpc_served *served)
@@ -125,7 +125,7 @@ static bool register_methods(struct berth_rpc_server *server, struct berth_error
 {
 	for (size_t i = 0; i < server->served_count; i++) {
 		struct berth_rpc_served *served = &server->served[i];
-		served->registered = grpc_server_register_method(server->server, served->method.path, NULL,
+		served->registered = grpc.server_register_method(server->server, served->method.path, NULL,
 			streams_in(served) ? GRPC_SRM_PAYLOAD_NONE : GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER, 0);
 		if (!served->registered) {
 			return berth_fail(
@@ -143,12 +143,12 @@ static bool bind_to(
 		return false;
 	}
 	if (berth_rpc_address_is_served(options->address)) {
-		grpc_server_credentials_release(credentials);
+		grpc.server_credentials_release(credentials);
 		return berth_fail(
 			err, BERTH_ERROR_CONFLICT, "%s is served by another program; stop it first", options->address);
 	}
-	server->port = grpc_server_add_http2_port(server->server, options->address, credentials);
-	grpc_server_credentials_release(credentials);
+	server->port = grpc.server_add_http2_port(server->server, options->address, credentials);
+	grpc.server_credentials_release(credentials);
 	return server->port != 0 || berth_rpc_address_fail(options->address, err);
 }
 
@@ -165,18 +165,18 @@ static void count_armed(struct berth_rpc_server *server, int change)
 static void arm(struct berth_rpc_server *server, struct berth_rpc_accept *accept)
 {
 	count_armed(server, 1);
-	grpc_metadata_array_init(&accept->metadata);
+	grpc.metadata_array_init(&accept->metadata);
 	accept->payload = NULL;
 	BERTH_HAND_OVER(&accept->tag);
 	grpc_call_error error = GRPC_CALL_OK;
 	if (accept->served) {
 		bool payload = !streams_in(accept->served);
-		error = grpc_server_request_registered_call(server->server, accept->served->registered, &accept->call,
+		error = grpc.server_request_registered_call(server->server, accept->served->registered, &accept->call,
 			&accept->deadline, &accept->metadata, payload ? &accept->payload : NULL, server->queue,
 			server->queue, &accept->tag);
 	} else {
-		grpc_call_details_init(&accept->details);
-		error = grpc_server_request_call(server->server, &accept->call, &accept->details, &accept->metadata,
+		grpc.call_details_init(&accept->details);
+		error = grpc.server_request_call(server->server, &accept->call, &accept->details, &accept->metadata,
 			server->queue, server->queue, &accept->tag);
 	}
 	if (error != GRPC_CALL_OK) {
@@ -186,9 +186,9 @@ static void arm(struct berth_rpc_server *server, struct berth_rpc_accept *accept
 
 static void disarm(struct berth_rpc_accept *accept)
 {
-	grpc_metadata_array_destroy(&accept->metadata);
+	grpc.metadata_array_destroy(&accept->metadata);
 	if (!accept->served) {
-		grpc_call_details_destroy(&accept->details);
+		grpc.call_details_destroy(&accept->details);
 	}
 }
 
@@ -238,9 +238,9 @@ static bool is_shut_down(struct berth_rpc_server *server)
 // that. Nobody waits for such a call's end, and on a queue that may be closed by now no batch may begin.
 static void refuse(struct berth_rpc_accept *accept)
 {
-	grpc_byte_buffer_destroy(accept->payload);
-	grpc_call_cancel(accept->call, NULL);
-	grpc_call_unref(accept->call);
+	grpc.byte_buffer_destroy(accept->payload);
+	grpc.call_cancel(accept->call, NULL);
+	grpc.call_unref(accept->call);
 	disarm(accept);
 }
 
@@ -289,7 +289,9 @@ void berth_rpc_server_completed(struct berth_rpc_tag *tag, bool success)
 static struct berth_rpc_server *server_new(const struct berth_rpc_server_options *options, struct berth_error *err)
 {
 	grpc_completion_queue *queue;
-	berth_rpc_library_hold();
+	if (!berth_rpc_library_hold(err)) {
+		return NULL;
+	}
 	if (!berth_rpc_poller_hold(&queue, err)) {
 		berth_rpc_library_release();
 		return NULL;
@@ -308,7 +310,7 @@ static struct berth_rpc_server *server_new(const struct berth_rpc_server_options
 	server->peers = options->tls ? berth_rpc_peers_new(options->fleet) : NULL;
 	server->health = berth_rpc_health_new(options);
 	server->server = create(options);
-	grpc_server_register_completion_queue(server->server, server->queue, NULL);
+	grpc.server_register_completion_queue(server->server, server->queue, NULL);
 	return server;
 }
 
@@ -324,7 +326,8 @@ static bool prepare(
 	return (options->threads <= 0 || server->pool) && bind_to(server, options, err);
 }
 
-struct berth_rpc_server *berth_rpc_server_start(const struct berth_rpc_server_options *options, struct berth_error *err)
+struct berth_rpc_server *berth_rpc_server_listen(
+	const struct berth_rpc_server_options *options, struct berth_error *err)
 {
 	struct berth_rpc_server *server = server_new(options, err);
 	if (!server) {
@@ -334,8 +337,21 @@ struct berth_rpc_server *berth_rpc_server_start(const struct berth_rpc_server_op
 		berth_rpc_server_free(server);
 		return NULL;
 	}
-	grpc_server_start(server->server);
+	return server;
+}
+
+void berth_rpc_server_begin(struct berth_rpc_server *server)
+{
+	grpc.server_start(server->server);
 	arm_all(server);
+}
+
+struct berth_rpc_server *berth_rpc_server_start(const struct berth_rpc_server_options *options, struct berth_error *err)
+{
+	struct berth_rpc_server *server = berth_rpc_server_listen(options, err);
+	if (server) {
+		berth_rpc_server_begin(server);
+	}
 	return server;
 }
 

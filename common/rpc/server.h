@@ -54,6 +54,11 @@ struct berth_rpc_server_options {
 // Watch) besides, NOT_SERVING for "" and each service until berth_rpc_server_set_serving.
 struct berth_rpc_server *berth_rpc_server_start(
 	const struct berth_rpc_server_options *options, struct berth_error *err);
+// Its two halves, for a start that has other things to do in between: the first binds and listens, so that a client
+// that comes early waits, and no call is taken before the second.
+struct berth_rpc_server *berth_rpc_server_listen(
+	const struct berth_rpc_server_options *options, struct berth_error *err);
+void berth_rpc_server_begin(struct berth_rpc_server *server);
 int berth_rpc_server_port(const struct berth_rpc_server *server);
 // Health of "" and every service. Watchers are told.
 void berth_rpc_server_set_serving(struct berth_rpc_server *server, bool serving);

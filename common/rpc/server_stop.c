@@ -29,7 +29,7 @@ void berth_rpc_server_leave(struct berth_rpc_server *server)
 
 void berth_rpc_server_free(struct berth_rpc_server *server)
 {
-	grpc_server_destroy(server->server);
+	grpc.server_destroy(server->server);
 	berth_rpc_poller_pass();
 	berth_rpc_pool_stop(server->pool);
 	for (size_t i = 0; i < server->served_count; i++) {
@@ -87,7 +87,7 @@ void berth_rpc_server_stop(struct berth_rpc_server *server, int64_t grace_ms)
 	pthread_mutex_unlock(&server->lock);
 	berth_rpc_health_stop(server->health);
 	BERTH_HAND_OVER(&server->shutdown_tag);
-	grpc_server_shutdown_and_notify(server->server, server->queue, &server->shutdown_tag);
+	grpc.server_shutdown_and_notify(server->server, server->queue, &server->shutdown_tag);
 
 	pthread_mutex_lock(&server->lock);
 	if (wait_until(server, no_call_lives, grace_ms > 0 ? grace_ms : 0)) {
@@ -96,7 +96,7 @@ void berth_rpc_server_stop(struct berth_rpc_server *server, int64_t grace_ms)
 	bool over = is_over(server);
 	pthread_mutex_unlock(&server->lock);
 	if (!over) {
-		grpc_server_cancel_all_calls(server->server);
+		grpc.server_cancel_all_calls(server->server);
 	}
 	pthread_mutex_lock(&server->lock);
 	wait_until(server, is_over, -1);

@@ -31,26 +31,26 @@ struct berth_rpc_stream {
 static void start(struct berth_rpc_stream *stream, const grpc_op *ops, size_t count, char *tag)
 {
 	BERTH_HAND_OVER(tag);
-	if (grpc_call_start_batch(stream->call, ops, count, tag, NULL) != GRPC_CALL_OK) {
+	if (grpc.call_start_batch(stream->call, ops, count, tag, NULL) != GRPC_CALL_OK) {
 		abort(); // a batch that breaks gRPC's rules
 	}
 }
 
 static grpc_event pluck_until(struct berth_rpc_stream *stream, char *tag, gpr_timespec deadline)
 {
-	grpc_event event = grpc_completion_queue_pluck(stream->queue, tag, deadline, NULL);
+	grpc_event event = grpc.completion_queue_pluck(stream->queue, tag, deadline, NULL);
 	BERTH_TAKE_OVER(tag);
 	return event;
 }
 
 static bool pluck(struct berth_rpc_stream *stream, char *tag)
 {
-	return pluck_until(stream, tag, gpr_inf_future(GPR_CLOCK_MONOTONIC)).success != 0;
+	return pluck_until(stream, tag, gpr.inf_future(GPR_CLOCK_MONOTONIC)).success != 0;
 }
 
 static void cancel_call(void *context)
 {
-	grpc_call_cancel(context, NULL);
+	grpc.call_cancel(context, NULL);
 }
 
 struct berth_rpc_stream *berth_rpc_stream_open(struct berth_rpc_channel *channel,
@@ -72,7 +72,7 @@ struct berth_rpc_stream *berth_rpc_stream_open(struct berth_rpc_channel *channel
 	stream->channel = channel;
 	stream->method = &method->method;
 	stream->until = until;
-	stream->message = grpc_empty_slice();
+	stream->message = grpc.empty_slice();
 	stream->queue = berth_rpc_channel_take_queue(channel);
 	stream->call = berth_rpc_channel_call(channel, method, stream->queue, until.deadline_ns);
 	grpc_op open = {.op = GRPC_OP_SEND_INITIAL_METADATA};
@@ -111,7 +111,7 @@ bool berth_rpc_stream_send(struct berth_rpc_stream *stream, const ProtobufCMessa
 	grpc_op op = {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = buffer};
 	start(stream, &op, 1, &stream->send_tag);
 	bool sent = pluck(stream, &stream->send_tag);
-	grpc_byte_buffer_destroy(buffer);
+	grpc.byte_buffer_destroy(buffer);
 	return sent || fail_over(stream, err);
 }
 
@@ -181,7 +181,7 @@ enum berth_rpc_received berth_rpc_stream_receive(
 		return take_end(stream, err);
 	}
 	*message = berth_rpc_unpack(stream->method->output, buffer);
-	grpc_byte_buffer_destroy(buffer);
+	grpc.byte_buffer_destroy(buffer);
 	if (*message) {
 		return BERTH_RPC_MESSAGE;
 	}
@@ -193,7 +193,7 @@ enum berth_rpc_received berth_rpc_stream_receive(
 
 void berth_rpc_stream_cancel(struct berth_rpc_stream *stream)
 {
-	grpc_call_cancel(stream->call, NULL);
+	grpc.call_cancel(stream->call, NULL);
 }
 
 void berth_rpc_stream_free(struct berth_rpc_stream *stream)
@@ -210,11 +210,11 @@ void berth_rpc_stream_free(struct berth_rpc_stream *stream)
 		pluck(stream, &stream->receive_tag);
 	}
 	pluck(stream, &stream->open_tag);
-	grpc_byte_buffer_destroy(stream->received);
-	grpc_slice_unref(stream->message);
-	grpc_metadata_array_destroy(&stream->headers);
-	grpc_metadata_array_destroy(&stream->trailers);
-	grpc_call_unref(stream->call);
+	grpc.byte_buffer_destroy(stream->received);
+	grpc.slice_unref(stream->message);
+	grpc.metadata_array_destroy(&stream->headers);
+	grpc.metadata_array_destroy(&stream->trailers);
+	grpc.call_unref(stream->call);
 	berth_rpc_channel_give_queue(stream->channel, stream->queue);
 	free(stream);
 }

@@ -15,7 +15,7 @@ struct exchange {
 
 static void cancel_call(void *context)
 {
-	grpc_call_cancel(context, NULL);
+	grpc.call_cancel(context, NULL);
 }
 
 static void run(struct exchange *exchange, grpc_completion_queue *queue, grpc_byte_buffer *request)
@@ -33,10 +33,10 @@ static void run(struct exchange *exchange, grpc_completion_queue *queue, grpc_by
 				.status_details = &exchange->message}},
 	};
 	BERTH_HAND_OVER(exchange);
-	if (grpc_call_start_batch(exchange->call, ops, BERTH_COUNT(ops), exchange, NULL) != GRPC_CALL_OK) {
+	if (grpc.call_start_batch(exchange->call, ops, BERTH_COUNT(ops), exchange, NULL) != GRPC_CALL_OK) {
 		abort(); // a batch that breaks gRPC's rules
 	}
-	grpc_completion_queue_pluck(queue, exchange, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+	grpc.completion_queue_pluck(queue, exchange, gpr.inf_future(GPR_CLOCK_MONOTONIC), NULL);
 	BERTH_TAKE_OVER(exchange);
 }
 
@@ -75,7 +75,7 @@ bool berth_rpc_unary(struct berth_rpc_channel *channel, const ProtobufCServiceDe
 	}
 	grpc_completion_queue *queue = berth_rpc_channel_take_queue(channel);
 	struct exchange exchange = {.call = berth_rpc_channel_call(channel, method, queue, until.deadline_ns),
-		.message = grpc_empty_slice()};
+		.message = grpc.empty_slice()};
 	grpc_byte_buffer *bytes = berth_rpc_pack(request);
 	struct berth_cancel_hook hook = {.run = cancel_call, .context = exchange.call};
 	if (until.cancel) {
@@ -84,12 +84,12 @@ bool berth_rpc_unary(struct berth_rpc_channel *channel, const ProtobufCServiceDe
 	run(&exchange, queue, bytes);
 	berth_cancel_unhook(&hook);
 	bool done = result(channel, &exchange, &method->method, until, response, err);
-	grpc_byte_buffer_destroy(bytes);
-	grpc_byte_buffer_destroy(exchange.response);
-	grpc_slice_unref(exchange.message);
-	grpc_metadata_array_destroy(&exchange.headers);
-	grpc_metadata_array_destroy(&exchange.trailers);
-	grpc_call_unref(exchange.call);
+	grpc.byte_buffer_destroy(bytes);
+	grpc.byte_buffer_destroy(exchange.response);
+	grpc.slice_unref(exchange.message);
+	grpc.metadata_array_destroy(&exchange.headers);
+	grpc.metadata_array_destroy(&exchange.trailers);
+	grpc.call_unref(exchange.call);
 	berth_rpc_channel_give_queue(channel, queue);
 	return done;
 }

@@ -12,9 +12,9 @@ grpc_byte_buffer *berth_rpc_pack(const ProtobufCMessage *message)
 {
 	struct berth_buf packed = {0};
 	berth_proto_pack(message, &packed);
-	grpc_slice slice = grpc_slice_new_with_user_data(packed.data, packed.size, free, packed.data);
-	grpc_byte_buffer *buffer = grpc_raw_byte_buffer_create(&slice, 1);
-	grpc_slice_unref(slice);
+	grpc_slice slice = grpc.slice_new_with_user_data(packed.data, packed.size, free, packed.data);
+	grpc_byte_buffer *buffer = grpc.raw_byte_buffer_create(&slice, 1);
+	grpc.slice_unref(slice);
 	return buffer;
 }
 
@@ -25,25 +25,25 @@ static ProtobufCMessage *unpack(const ProtobufCMessageDescriptor *type, const ui
 
 ProtobufCMessage *berth_rpc_unpack(const ProtobufCMessageDescriptor *type, grpc_byte_buffer *buffer)
 {
-	size_t size = grpc_byte_buffer_length(buffer);
+	size_t size = grpc.byte_buffer_length(buffer);
 	grpc_byte_buffer_reader reader;
-	if (size > BERTH_RPC_MESSAGE_SIZE_MAX || !grpc_byte_buffer_reader_init(&reader, buffer)) {
+	if (size > BERTH_RPC_MESSAGE_SIZE_MAX || !grpc.byte_buffer_reader_init(&reader, buffer)) {
 		return NULL;
 	}
 	ProtobufCMessage *message = NULL;
 	grpc_slice *first = NULL;
-	if (!grpc_byte_buffer_reader_peek(&reader, &first)) {
+	if (!grpc.byte_buffer_reader_peek(&reader, &first)) {
 		message = unpack(type, (const uint8_t *)"", 0);
 	} else if (GRPC_SLICE_LENGTH(*first) == size) {
 		message = unpack(type, GRPC_SLICE_START_PTR(*first), size);
 	} else {
-		grpc_byte_buffer_reader_destroy(&reader);
-		grpc_byte_buffer_reader_init(&reader, buffer);
-		grpc_slice whole = grpc_byte_buffer_reader_readall(&reader);
+		grpc.byte_buffer_reader_destroy(&reader);
+		grpc.byte_buffer_reader_init(&reader, buffer);
+		grpc_slice whole = grpc.byte_buffer_reader_readall(&reader);
 		message = unpack(type, GRPC_SLICE_START_PTR(whole), size);
-		grpc_slice_unref(whole);
+		grpc.slice_unref(whole);
 	}
-	grpc_byte_buffer_reader_destroy(&reader);
+	grpc.byte_buffer_reader_destroy(&reader);
 	return message;
 }
 
@@ -61,18 +61,18 @@ char *berth_rpc_slice_text(grpc_slice slice)
 gpr_timespec berth_rpc_deadline(int64_t deadline_ns)
 {
 	if (deadline_ns == BERTH_NO_DEADLINE_NS) {
-		return gpr_inf_future(GPR_CLOCK_MONOTONIC);
+		return gpr.inf_future(GPR_CLOCK_MONOTONIC);
 	}
 	int64_t left = deadline_ns - berth_boot_ns();
-	return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(left > 0 ? left : 0, GPR_TIMESPAN));
+	return gpr.time_add(gpr.now(GPR_CLOCK_MONOTONIC), gpr.time_from_nanos(left > 0 ? left : 0, GPR_TIMESPAN));
 }
 
 int64_t berth_rpc_left_ms(gpr_timespec deadline)
 {
-	if (gpr_time_cmp(deadline, gpr_inf_future(deadline.clock_type)) == 0) {
+	if (gpr.time_cmp(deadline, gpr.inf_future(deadline.clock_type)) == 0) {
 		return INT64_MAX;
 	}
-	gpr_timespec left = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
+	gpr_timespec left = gpr.time_sub(deadline, gpr.now(deadline.clock_type));
 	int64_t ms = left.tv_sec * 1000 + left.tv_nsec / BERTH_NS_PER_MS;
 	return ms > 0 ? ms : 0;
 }

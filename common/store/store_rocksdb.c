@@ -12,13 +12,19 @@ static const char *const names[] = {
 #undef X
 };
 
+// Makes this thread's counters, whose registration for the thread's end waits for the dynamic loader.
+static void first_use(void)
+{
+	rocksdb.perfcontext_destroy(rocksdb.perfcontext_create());
+}
+
 static struct berth_late late = {
 	.file = "librocksdb.so.7.8",
 	.package = "librocksdb7.8",
 	.names = names,
 	.functions = &rocksdb,
 	.count = BERTH_COUNT(names),
-	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.first_use = first_use,
 };
 
 bool store_rocksdb_load(struct berth_error *err)

@@ -62,6 +62,8 @@
 	X(options_set_target_file_size_base)                                                                           \
 	X(options_set_wal_recovery_mode)                                                                               \
 	X(options_set_write_buffer_size)                                                                               \
+	X(perfcontext_create)                                                                                          \
+	X(perfcontext_destroy)                                                                                         \
 	X(pinnableslice_destroy)                                                                                       \
 	X(pinnableslice_value)                                                                                         \
 	X(readoptions_create)                                                                                          \

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coordinator/service/server.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/base/thread.h"
 #include "common/codec/proto.h"
 #include "common/evidence/x509.h"
 #include "coordinator/audit/recover.h"
@@ -128,18 +130,24 @@ static bool start_incarnation(
 	return true;
 }
 
-static bool open_stores(
+static bool open_ledger(
 	struct berth_daemon *daemon, const struct berth_coordinator_options *options, struct berth_error *err)
 {
 	struct berth_ledger_options ledger = {.disk_free_min_bytes = options->disk_free_min_bytes,
 		.ballast_bytes = BALLAST_BYTES,
 		.cut_tail = options->cut_tail};
-	BERTH_AUTO_FREE char *blobs = berth_path_join(options->data_folder, "blobs");
 	daemon->ledger = berth_ledger_open(options->data_folder, &ledger, err);
 	if (!daemon->ledger) {
 		return options->cut_tail || err->code != BERTH_ERROR_CORRUPT ? false
 		                                                             : berth_error_wrap(err, CUT_TAIL_HINT);
 	}
+	return true;
+}
+
+static bool open_stores(
+	struct berth_daemon *daemon, const struct berth_coordinator_options *options, struct berth_error *err)
+{
+	BERTH_AUTO_FREE char *blobs = berth_path_join(options->data_folder, "blobs");
 	if (!berth_ledger_set_secret_key_file(daemon->ledger, options->secret_key_file, err)) {
 		return false;
 	}
@@ -180,7 +188,7 @@ static bool start_engine(
 	return daemon->engine && start_incarnation(daemon, options, err);
 }
 
-static bool start_servers(
+static bool listen_on_ports(
 	struct berth_daemon *daemon, const struct berth_coordinator_options *options, struct berth_error *err)
 {
 	struct berth_rpc_service services[] = {
@@ -200,7 +208,7 @@ static bool start_servers(
 		.descriptor_set_size = berth_descriptor_set_size,
 		.threads = BERTH_SERVICE_THREADS,
 		.fleet = daemon->fleet};
-	daemon->server = berth_rpc_server_start(&server, err);
+	daemon->server = berth_rpc_server_listen(&server, err);
 	if (!daemon->server) {
 		return false;
 	}
@@ -209,23 +217,58 @@ static bool start_servers(
 	server.services_count = 1;
 	server.threads = BERTH_BLOB_THREADS;
 	server.send_queue_size_max = BERTH_BLOB_UNSENT_MAX;
-	daemon->blob_server = berth_rpc_server_start(&server, err);
-	if (!daemon->blob_server) {
+	daemon->blob_server = berth_rpc_server_listen(&server, err);
+	return daemon->blob_server != NULL;
+}
+
+// Listening begins beside the opening of the ledger: each sets up libraries of its own for as long as the other.
+struct listening {
+	struct berth_daemon *daemon;
+	const struct berth_coordinator_options *options;
+	bool ok;
+	struct berth_error err;
+};
+
+static void *listen_run(void *context)
+{
+	struct listening *listening = context;
+	BERTH_AUTO_FREE char *fleet = NULL;
+	listening->ok = berth_x509_authority_fleet(listening->options->tls.authority, &fleet, &listening->err);
+	if (listening->ok) {
+		snprintf(listening->daemon->fleet, sizeof listening->daemon->fleet, "%s", fleet);
+		listening->ok = listen_on_ports(listening->daemon, listening->options, &listening->err);
+	}
+	return NULL;
+}
+
+// Of two errors the ledger's is told: it is the one that keeps a fleet down.
+static bool open_and_listen(
+	struct berth_daemon *daemon, const struct berth_coordinator_options *options, struct berth_error *err)
+{
+	struct listening listening = {.daemon = daemon, .options = options};
+	pthread_t thread;
+	if (!berth_thread_start(&thread, "listen", listen_run, &listening, err)) {
 		return false;
 	}
+	bool opened = open_ledger(daemon, options, err);
+	pthread_join(thread, NULL);
+	if (opened && !listening.ok) {
+		*err = listening.err;
+	}
+	return opened && listening.ok;
+}
+
+static void begin_to_serve(struct berth_daemon *daemon)
+{
+	berth_rpc_server_begin(daemon->server);
+	berth_rpc_server_begin(daemon->blob_server);
 	berth_rpc_server_set_serving(daemon->server, true);
 	berth_rpc_server_set_serving(daemon->blob_server, true);
-	return true;
 }
 
 struct berth_daemon *berth_coordinator_start(const struct berth_coordinator_options *options, struct berth_error *err)
 {
-	BERTH_AUTO_FREE char *fleet = NULL;
-	if (!berth_x509_authority_fleet(options->tls.authority, &fleet, err)) {
-		return NULL;
-	}
 	struct berth_daemon *daemon = berth_alloc(sizeof *daemon);
-	snprintf(daemon->fleet, sizeof daemon->fleet, "%s", fleet);
 	daemon->hold_ms = options->hold_ms;
 	daemon->heartbeat_ms = options->heartbeat_ms;
 	daemon->authority = berth_strdup(options->tls.authority);
@@ -235,12 +278,12 @@ struct berth_daemon *berth_coordinator_start(const struct berth_coordinator_opti
 	daemon->sessions = berth_sessions_new();
 	daemon->job_watches = berth_watches_new(&berth_watch_job);
 	daemon->budget_watches = berth_watches_new(&berth_watch_budget);
-	bool ok = open_stores(daemon, options, err) && start_engine(daemon, options, err) &&
-	          start_servers(daemon, options, err);
-	if (!ok) {
+	if (!open_and_listen(daemon, options, err) || !open_stores(daemon, options, err) ||
+		!start_engine(daemon, options, err)) {
 		berth_coordinator_stop(daemon, 0);
 		return NULL;
 	}
+	begin_to_serve(daemon);
 	return daemon;
 }
 

@@ -18,7 +18,7 @@ struct berth_rpc_server {
 	struct berth_rpc_service services[SERVICES_MAX];
 	size_t services_count;
 	size_t calls;
-	bool closing;
+	bool begun, closing;
 	struct berth_rpc_server *next;
 };
 
@@ -204,7 +204,8 @@ static struct berth_rpc_server *server_at(const struct sim_stream *stream)
 	struct berth_rpc_server *server;
 	LL_FOREACH (sim_net.servers, server) {
 		void *context;
-		bool lives = !server->closing && !server->process->dead && server->life == server->process->life;
+		bool lives = server->begun && !server->closing && !server->process->dead &&
+		             server->life == server->process->life;
 		if (lives && strcmp(server->address, stream->address) == 0 && find_handler(server, stream, &context)) {
 			return server;
 		}
@@ -235,7 +236,8 @@ void sim_stream_accept(struct sim_stream *stream)
 	sim_thread_detach(sim_thread_begin(server->process, run_call, call));
 }
 
-struct berth_rpc_server *berth_rpc_server_start(const struct berth_rpc_server_options *options, struct berth_error *err)
+struct berth_rpc_server *berth_rpc_server_listen(
+	const struct berth_rpc_server_options *options, struct berth_error *err)
 {
 	(void)err;
 	struct berth_rpc_server *server = berth_alloc(sizeof *server);
@@ -246,6 +248,11 @@ struct berth_rpc_server *berth_rpc_server_start(const struct berth_rpc_server_op
 	memcpy(server->services, options->services, options->services_count * sizeof *options->services);
 	LL_PREPEND(sim_net.servers, server);
 	return server;
+}
+
+void berth_rpc_server_begin(struct berth_rpc_server *server)
+{
+	server->begun = true;
 }
 
 int berth_rpc_server_port(const struct berth_rpc_server *server)

@@ -227,6 +227,13 @@ static struct {
 
 static const char *const late_names[] = {"cos", "berth_has_no_such_function"};
 
+static int first_uses;
+
+static void used_first(void)
+{
+	first_uses += late_calls.cosine(0) == 1;
+}
+
 static struct berth_late late_of(const char *file, size_t count)
 {
 	return (struct berth_late){.file = file,
@@ -234,7 +241,7 @@ static struct berth_late late_of(const char *file, size_t count)
 		.names = late_names,
 		.functions = &late_calls,
 		.count = count,
-		.lock = PTHREAD_MUTEX_INITIALIZER};
+		.first_use = used_first};
 }
 
 static void a_late_library_fills_its_table(void **state)
@@ -243,10 +250,12 @@ static void a_late_library_fills_its_table(void **state)
 	struct berth_error err;
 	struct berth_late late = late_of("libm.so.6", 1);
 	late_calls.cosine = NULL;
+	first_uses = 0;
 	assert_true(berth_late_load(&late, &err));
 	assert_true(late_calls.cosine(0) == 1);
 	assert_null(late_calls.none);
 	assert_true(berth_late_load(&late, &err));
+	assert_int_equal(first_uses, 1);
 }
 
 static void a_late_library_that_lacks_something_names_it_and_the_package(void **state)

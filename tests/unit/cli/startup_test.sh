@@ -5,8 +5,8 @@ set -eu
 berth=$1
 loaded=$(LD_TRACE_LOADED_OBJECTS=1 "$berth")
 failed=0
-echo "$loaded" | grep -q libgrpc || { echo "the list of libraries is none: $loaded"; failed=1; }
-for library in librocksdb libarchive libxml2 libicu; do
+echo "$loaded" | grep -q libcrypto || { echo "the list of libraries is none: $loaded"; failed=1; }
+for library in libgrpc libssl libabsl librocksdb libarchive libxml2 libicu; do
 	if echo "$loaded" | grep "$library"; then
 		echo "every command loads $library"
 		failed=1

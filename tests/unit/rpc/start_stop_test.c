@@ -9,6 +9,7 @@
 #include "tests/unit/rpc/client_support.h"
 
 #define LOOPS         200
+#define EARLY_MS      100
 #define LOAD_THREADS  2
 #define CLEANUP_TRIES 12000 // of 10 ms: a connection that was just being made holds the library until its time is up
 
@@ -43,7 +44,7 @@ static void nop(struct berth_rpc_call *call, const ProtobufCMessage *message, vo
 	(void)call, (void)message, (void)context;
 }
 
-static struct berth_rpc_server *start_with(
+static struct berth_rpc_server *listen_with(
 	const struct berth_rpc_handler *handler, const void *set, size_t set_size, struct berth_error *err)
 {
 	const struct berth_rpc_service service = {.descriptor = ECHO, .handlers = handler, .handlers_count = 1};
@@ -54,7 +55,7 @@ static struct berth_rpc_server *start_with(
 		.descriptor_set = set,
 		.descriptor_set_size = set_size,
 	};
-	return berth_rpc_server_start(&options, err);
+	return berth_rpc_server_listen(&options, err);
 }
 
 static void a_set_that_differs_from_the_program_is_named_at_the_start(void **state)
@@ -62,10 +63,10 @@ static void a_set_that_differs_from_the_program_is_named_at_the_start(void **sta
 	(void)state;
 	const struct berth_rpc_handler handler = {.method = "Say", .roles = BERTH_ROLE_ANYONE, .message = nop};
 	struct berth_error err;
-	assert_fails(start_with(&handler, other_set, other_set_size, &err), err, BERTH_ERROR_CONFLICT,
+	assert_fails(listen_with(&handler, other_set, other_set_size, &err), err, BERTH_ERROR_CONFLICT,
 		"berth.test.v1.Echo.Say");
-	assert_fails(start_with(&handler, "", 0, &err), err, BERTH_ERROR_NOT_FOUND, "berth.test.v1.Echo");
-	assert_fails(start_with(&handler, "garbage", 7, &err), err, BERTH_ERROR_CORRUPT, "descriptor set");
+	assert_fails(listen_with(&handler, "", 0, &err), err, BERTH_ERROR_NOT_FOUND, "berth.test.v1.Echo");
+	assert_fails(listen_with(&handler, "garbage", 7, &err), err, BERTH_ERROR_CORRUPT, "descriptor set");
 	const struct berth_rpc_channel_options options = {
 		.address = "127.0.0.1:1", .descriptor_set = other_set, .descriptor_set_size = other_set_size};
 	struct berth_rpc_channel *channel = berth_rpc_channel_new(&options, &err);
@@ -83,8 +84,59 @@ static void a_handler_without_a_method_or_a_role_is_named_at_the_start(void **st
 	const struct berth_rpc_handler stray = {.method = "Sing", .roles = BERTH_ROLE_ANYONE, .message = nop};
 	const struct berth_rpc_handler open = {.method = "Say", .message = nop};
 	struct berth_error err;
-	assert_fails(start_with(&stray, echo_set, echo_set_size, &err), err, BERTH_ERROR_NOT_FOUND, "Echo.Sing");
-	assert_fails(start_with(&open, echo_set, echo_set_size, &err), err, BERTH_ERROR_INVALID, "Echo.Say");
+	assert_fails(listen_with(&stray, echo_set, echo_set_size, &err), err, BERTH_ERROR_NOT_FOUND, "Echo.Sing");
+	assert_fails(listen_with(&open, echo_set, echo_set_size, &err), err, BERTH_ERROR_INVALID, "Echo.Say");
+}
+
+static void fail_at_once(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context)
+{
+	(void)message, (void)context;
+	const struct berth_error error = {.code = BERTH_ERROR_NOT_FOUND, .message = "served"};
+	berth_rpc_finish(call, &error);
+}
+
+struct early {
+	struct berth_rpc_channel *channel;
+	atomic_bool answered;
+	struct berth_error err;
+};
+
+static void *call_early(void *context)
+{
+	struct early *early = context;
+	BERTH_AUTO_FREE char *answer = say(early->channel, "early", &early->err);
+	atomic_store(&early->answered, true);
+	return NULL;
+}
+
+static void a_client_that_comes_before_the_server_begins_waits(void **state)
+{
+	(void)state;
+	const struct berth_rpc_handler handler = {.method = "Say", .roles = BERTH_ROLE_ANYONE, .message = fail_at_once};
+	struct berth_error err;
+	struct berth_rpc_server *server = listen_with(&handler, echo_set, echo_set_size, &err);
+	assert_ok(server, err);
+	BERTH_AUTO_FREE char *address = berth_format("127.0.0.1:%d", berth_rpc_server_port(server));
+	struct early early = {.channel = must_connect(address, NULL)};
+	pthread_t thread;
+	pthread_create(&thread, NULL, call_early, &early);
+	berth_sleep_ms(EARLY_MS, soon(), NULL);
+	assert_false(atomic_load(&early.answered));
+	berth_rpc_server_begin(server);
+	pthread_join(thread, NULL);
+	assert_int_equal(early.err.code, BERTH_ERROR_NOT_FOUND);
+	berth_rpc_channel_free(early.channel);
+	berth_rpc_server_stop(server, 0);
+}
+
+static void a_server_that_never_began_stops(void **state)
+{
+	(void)state;
+	const struct berth_rpc_handler handler = {.method = "Say", .roles = BERTH_ROLE_ANYONE, .message = nop};
+	struct berth_error err;
+	struct berth_rpc_server *server = listen_with(&handler, echo_set, echo_set_size, &err);
+	assert_ok(server, err);
+	berth_rpc_server_stop(server, 0);
 }
 
 static void stop_cancels_what_outlives_the_grace(void **state)
@@ -181,7 +233,8 @@ static void servers_start_and_stop_under_load(void **state)
 static void the_library_cleans_up_after_the_last_user(void **state)
 {
 	(void)state;
-	berth_rpc_library_hold();
+	struct berth_error err;
+	assert_true(berth_rpc_library_hold(&err));
 	berth_rpc_library_release();
 	for (int i = 0; i < CLEANUP_TRIES && grpc_is_initialized(); i++) {
 		berth_sleep_ms(10, soon(), NULL);
@@ -194,6 +247,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(addresses_that_cannot_be_listened_on_are_named),
 	cmocka_unit_test(a_set_that_differs_from_the_program_is_named_at_the_start),
 	cmocka_unit_test(a_handler_without_a_method_or_a_role_is_named_at_the_start),
+	cmocka_unit_test(a_client_that_comes_before_the_server_begins_waits),
+	cmocka_unit_test(a_server_that_never_began_stops),
 	cmocka_unit_test(stop_cancels_what_outlives_the_grace),
 	cmocka_unit_test(stop_lets_a_running_call_finish),
 	// Before the load: connections that are cut off half made keep the library for longer than a test should wait.
