@@ -40,14 +40,19 @@ def cpu_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def idle_grant(bench):
+def one_agent(bench, *flags):
     server = fresh(bench)
     server.start()
     try:
-        found = load(server, "agents=1", "slots=1", "paid=1", "think-us=5000", "warm-ms=500", "measure-ms=4000")
-        return {"grant": found["grant"], "complete": found["complete"]}
+        return load(server, "agents=1", "slots=1", "paid=1", "tasks=4", "attempts=10000", "warm-ms=500",
+                    "measure-ms=4000", *flags)["grant"]
     finally:
         server.kill()
+
+
+def idle_grant(bench):
+    """As peers are measured, each lease after the one before; and with a rest between them."""
+    return {"grant": one_agent(bench), "rested": one_agent(bench, "think-us=5000")}
 
 
 def large_job(bench):
