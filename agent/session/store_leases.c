@@ -191,6 +191,35 @@ static Berth__Store__V1__HeldLease *as_given(struct agent_store *store, const ch
 	return given;
 }
 
+// And so about the others of its trial that have not moved yet.
+static void add_others(
+	struct agent_store *store, const char *lease_id, const Berth__V1__TrialKey *trial, Berth__V1__LeaseMove *move)
+{
+	const struct agent_held *held;
+	pthread_mutex_lock(&store->lock);
+	LL_FOREACH (store->held, held) {
+		const Berth__Store__V1__HeldLease *record = held->record;
+		if (record->lease->state != BERTH__V1__LEASE_STATE__LEASE_CREATING || !is_trials(held, trial) ||
+			strcmp(record->lease->lease_id, lease_id) == 0) {
+			continue;
+		}
+		Berth__V1__LeaseGrant *grant = berth_alloc(sizeof *grant);
+		berth__v1__lease_grant__init(grant);
+		grant->lease = berth_proto_clone(record->lease);
+		grant->reservation = berth_proto_clone(record->reservation);
+		berth_proto_append(&move->n_others, &move->others, grant);
+	}
+	pthread_mutex_unlock(&store->lock);
+}
+
+static void free_others(Berth__V1__LeaseMove *move)
+{
+	for (size_t i = 0; i < move->n_others; i++) {
+		berth_proto_free(move->others[i]);
+	}
+	free(move->others);
+}
+
 static bool mark(void *context, const Berth__V1__LeaseMove *move, struct berth_error *err)
 {
 	struct agent_store *store = context;
@@ -209,9 +238,13 @@ static bool mark(void *context, const Berth__V1__LeaseMove *move, struct berth_e
 	Berth__Store__V1__HeldLease *given = as_given(store, move->lease_id);
 	timed.lease = given ? given->lease : NULL;
 	timed.reservation = given ? given->reservation : NULL;
+	if (given) {
+		add_others(store, move->lease_id, given->trial, &timed);
+	}
 	report.lease = &timed;
 	struct agent_write *write = agent_write_new();
 	agent_write_report(write, &report);
+	free_others(&timed);
 	BERTH_AUTO_FREE char *key = key_of(move->lease_id);
 	if (move->state == BERTH__V1__LEASE_STATE__LEASE_RETIRED) {
 		agent_write_delete(write, key);

@@ -177,11 +177,10 @@ void raise_incarnation(const struct decision *decision, const struct agent *by)
 	}
 }
 
-static bool reserve_again(const struct decision *decision, const Berth__V1__LeaseMove *move)
+static bool reserve_again(const struct decision *decision, const Berth__V1__Reservation *held)
 {
-	const Berth__V1__Reservation *held = move->reservation;
 	const struct berth_budget_reserve command = {.budget = held->budget,
-		.reservation_id = move->lease_id,
+		.reservation_id = held->reservation_id,
 		.scope = held->scope,
 		.meter_id = held->meter_id,
 		.max_nano_usd = held->max_nano_usd,
@@ -194,7 +193,7 @@ static bool reserve_again(const struct decision *decision, const Berth__V1__Leas
 			"agent %s holds lease %.32s, begun after the backup, and it can't be accounted for: %s; make "
 			"the "
 			"budget as it was (`berth budget create` or `amend`), or give the agent up",
-			decision->command->agent, move->lease_id, refusal.error.message);
+			decision->command->agent, held->reservation_id, refusal.error.message);
 		return false;
 	}
 	if (row) {
@@ -225,17 +224,12 @@ static void make_way(const struct decision *decision, struct cell *cell, uint32_
 	}
 }
 
-bool take_up_lease(const struct decision *decision, const Berth__V1__LeaseMove *move, const struct lease **lease)
+// What an agent says that it was given, a lease and its reservation. False: refused.
+static bool take_up_one(
+	const struct decision *decision, const Berth__V1__Lease *held, const Berth__V1__Reservation *reservation)
 {
-	const Berth__V1__Lease *held = move->lease;
-	const struct agent *agent = core_agent(decision->core, decision->command->agent);
-	*lease = NULL;
-	if (!agent->resending || !held || strcmp(held->lease_id, move->lease_id) != 0 ||
-		strcmp(held->agent, agent->name) != 0) {
-		return true;
-	}
 	struct cell *cell = cell_of(decision->core, held);
-	if (move->reservation && !reserve_again(decision, move)) {
+	if (reservation && !reserve_again(decision, reservation)) {
 		return false;
 	}
 	if (!cell || (held->generation > cell->generation && cell_is_over(cell))) {
@@ -247,11 +241,47 @@ bool take_up_lease(const struct decision *decision, const Berth__V1__LeaseMove *
 	berth__store__v1__lease_taken_up__init(taken);
 	taken->lease = berth_proto_clone(held);
 	taken->lease->state = BERTH__V1__LEASE_STATE__LEASE_CREATING;
-	berth_proto_set_string(&taken->lease->reservation_id, move->reservation ? move->lease_id : NULL);
+	berth_proto_set_string(&taken->lease->reservation_id, reservation ? held->lease_id : NULL);
 	berth_proto_set_string(&taken->boot_id, decision->command->report->boot_id);
 	event->lease_taken_up = taken;
 	emit(decision, event);
 	effect_cell(decision, BERTH_EFFECT_TRIAL_CHANGED, cell);
+	return true;
+}
+
+static bool is_own(const struct agent *agent, const Berth__V1__Lease *held, const Berth__V1__Reservation *reservation)
+{
+	return strcmp(held->agent, agent->name) == 0 &&
+	       (!reservation || strcmp(reservation->reservation_id, held->lease_id) == 0);
+}
+
+static bool is_of_same_run(const Berth__V1__Lease *a, const Berth__V1__Lease *b)
+{
+	return a->trial_index == b->trial_index && a->generation == b->generation && strcmp(a->job_id, b->job_id) == 0;
+}
+
+// Those of its trial that have not moved yet come first: when money is refused, the next attempt still finds the one
+// that moves unknown, and goes on with what is missing.
+bool take_up_lease(const struct decision *decision, const Berth__V1__LeaseMove *move, const struct lease **lease)
+{
+	const Berth__V1__Lease *held = move->lease;
+	const struct agent *agent = core_agent(decision->core, decision->command->agent);
+	*lease = NULL;
+	if (!agent->resending || !held || strcmp(held->lease_id, move->lease_id) != 0 ||
+		!is_own(agent, held, move->reservation)) {
+		return true;
+	}
+	for (size_t i = 0; i < move->n_others; i++) {
+		const Berth__V1__LeaseGrant *grant = move->others[i];
+		if (grant->lease && is_own(agent, grant->lease, grant->reservation) &&
+			is_of_same_run(grant->lease, held) && !core_lease(decision->core, grant->lease->lease_id) &&
+			!take_up_one(decision, grant->lease, grant->reservation)) {
+			return false;
+		}
+	}
+	if (!take_up_one(decision, held, move->reservation)) {
+		return false;
+	}
 	*lease = core_lease(decision->core, move->lease_id);
 	return true;
 }

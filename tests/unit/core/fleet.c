@@ -453,6 +453,8 @@ void test_report_lease(struct test_fleet *fleet, const char *agent, uint64_t ses
 	move.expected_end_at_ns = fleet->end_ns;
 	move.lease = fleet->given_lease;
 	move.reservation = fleet->given_reservation;
+	move.others = &fleet->given_other;
+	move.n_others = fleet->given_other != NULL;
 	move.resource_id = (char *)(state == BERTH__V1__LEASE_STATE__LEASE_ACTIVE ? "box" : "");
 	message.body_case = BERTH__V1__REPORT__BODY_LEASE;
 	message.lease = &move;

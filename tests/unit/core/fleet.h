@@ -27,6 +27,7 @@ struct test_fleet {
 	// of the next reports of leases: what its agent was given with the assignment
 	Berth__V1__Lease *given_lease;
 	Berth__V1__Reservation *given_reservation;
+	Berth__V1__LeaseGrant *given_other; // that has not moved yet; NULL: none
 	// of the next Hello: the incarnation that was obeyed (0: none), and an event that this ledger does not hold (0:
 	// none)
 	uint64_t obeyed, seen_elsewhere;

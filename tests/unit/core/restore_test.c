@@ -190,6 +190,36 @@ static void a_run_that_goes_on_is_not_revoked(void **state)
 	assert_int_equal(test_state(fleet, lost.job, 0), TRIAL(RUNNING));
 }
 
+// Its verifier's environment is yet to come, and nobody waits for an agent that has said everything.
+static void the_leases_of_a_lost_run_are_taken_up_together(void **state)
+{
+	struct test_fleet *fleet = *state;
+	fleet->verifier = true;
+	struct lost lost = lose_a_run(fleet);
+	const Berth__V1__Lease *verifier = lost.assignment->leases[1];
+	Berth__V1__LeaseGrant other = BERTH__V1__LEASE_GRANT__INIT;
+	other.lease = lost.assignment->leases[1];
+	other.reservation = lost.assignment->reservations[1];
+	test_restore(fleet, lost.backup);
+	uint64_t north = test_hello(fleet, "north", BOOT_A, 1);
+	give(fleet, &lost);
+	fleet->given_other = &other;
+	test_report_lease(fleet, "north", north, BOOT_A, 1, lost.lease, LEASE(DISPATCHING), 0);
+	assert_sums(fleet, 0, TEST_PRICE + TEST_VERIFIER_PRICE, 0);
+	fleet->given_other = NULL;
+	Berth__V1__TrialKey key = test_key(lost.job, 0, 1);
+	test_beat(fleet, "north", north, &key, 1);
+	assert_int_equal(berth_core_resending(fleet->core, NULL, 0), 0);
+	fleet->given_lease = NULL;
+	fleet->given_reservation = NULL;
+	test_report_lease(fleet, "north", north, BOOT_A, 2, verifier->lease_id, LEASE(DISPATCHING), 0);
+	BERTH_AUTO(berth_proto_cleanup)
+	Berth__V1__Reservation *row = test_reservation(fleet, "b", verifier->lease_id);
+	assert_int_equal(row->state, BERTH__V1__RESERVATION_STATE__RESERVED);
+	assert_int_equal(fleet->outcome.error.code, BERTH_ERROR_OK);
+	take_back(fleet, &lost);
+}
+
 // It builds an image, say: it has reported nothing, and nothing of it is in the ledger.
 static void a_lost_run_without_a_mark_is_stopped_before_its_trial_begins_elsewhere(void **state)
 {
@@ -494,6 +524,7 @@ static const struct CMUnitTest tests[] = {
 	T(nothing_is_assigned_before_every_agent_has_resent),
 	T(a_lost_run_is_taken_up_and_its_result_counts),
 	T(a_run_that_goes_on_is_not_revoked),
+	T(the_leases_of_a_lost_run_are_taken_up_together),
 	T(a_lost_run_without_a_mark_is_stopped_before_its_trial_begins_elsewhere),
 	T(a_mark_after_the_heartbeat_that_listed_its_run_is_taken_up),
 	T(the_newest_generation_keeps_the_trial),

@@ -115,6 +115,45 @@ static void a_running_trials_lease_is_not_loose_until_it_is_released(void **stat
 	agent_store_close(store);
 }
 
+struct others {
+	size_t count, most;
+};
+
+static void count_others(void *context, const void *message)
+{
+	struct others *others = context;
+	const Berth__V1__Report *report = message;
+	others->count++;
+	others->most = report->lease->n_others > others->most ? report->lease->n_others : others->most;
+	if (report->lease->n_others) {
+		assert_string_equal(report->lease->lease_id, "lease-a");
+		assert_string_equal(report->lease->others[0]->lease->lease_id, "lease-b");
+		assert_string_equal(report->lease->others[0]->reservation->reservation_id, "lease-b");
+	}
+}
+
+// A coordinator that takes up the first one after a restore has to know of the second: its trial is known then.
+static void the_first_move_of_a_trial_names_its_leases_that_have_not_moved(void **state)
+{
+	(void)state;
+	BERTH_AUTO_FREE char *folder = berth_test_folder();
+	struct seen seen = {0};
+	struct agent_store *store = open_store(folder, &seen);
+	hold(store, "lease-a");
+	hold(store, "lease-b");
+	assert_true(move(store, "lease-a", BERTH__V1__LEASE_STATE__LEASE_DISPATCHING, ""));
+	assert_true(move(store, "lease-a", BERTH__V1__LEASE_STATE__LEASE_ACTIVE, ""));
+	assert_true(move(store, "lease-b", BERTH__V1__LEASE_STATE__LEASE_DISPATCHING, ""));
+	agent_store_close(store);
+	store = open_store(folder, &seen);
+	struct others others = {0};
+	struct berth_error err;
+	assert_ok(agent_store_each_report(store, count_others, &others, &err), err);
+	assert_int_equal(others.count, 3);
+	assert_int_equal(others.most, 1);
+	agent_store_close(store);
+}
+
 static void a_cleanup_that_fails_again_in_the_same_way_is_reported_once(void **state)
 {
 	(void)state;
@@ -489,6 +528,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_running_trials_lease_is_not_loose_until_it_is_released),
 	cmocka_unit_test(x8_any_number_of_leases_comes_and_goes),
 	cmocka_unit_test(a_providers_expiry_is_kept_as_it_was_first_told),
+	cmocka_unit_test(the_first_move_of_a_trial_names_its_leases_that_have_not_moved),
 	cmocka_unit_test(a_cleanup_that_fails_again_in_the_same_way_is_reported_once),
 	cmocka_unit_test(a_lease_is_timed_from_its_dispatch_to_the_proof_by_the_life_that_saw_both),
 	cmocka_unit_test(reports_of_many_threads_have_no_gap_and_older_lives_come_first),
