@@ -50,12 +50,23 @@ static void free_backup(struct backup *backup)
 
 // --- reading ---
 
-// The first backup of a fleet tells every agent to keep its reports, and waits until they have heard it.
+static void say_whom(const struct backup *backup, const Berth__V1__BeginBackupResponse *response)
+{
+	for (size_t i = 0; i < response->n_waits_for; i++) {
+		fprintf(backup->cli->io->err, "%s%s",
+			i ? ", " : "waiting until these agents keep their reports: ", response->waits_for[i]);
+	}
+	fputs(response->n_waits_for ? "\n" : "", backup->cli->io->err);
+}
+
+// The first backup of a fleet tells every agent to keep its reports, and waits until all in session have acknowledged
+// it.
 static Berth__V1__BeginBackupResponse *begin(struct backup *backup, struct berth_error *err)
 {
 	Berth__V1__BeginBackupRequest request = BERTH__V1__BEGIN_BACKUP_REQUEST__INIT;
 	Berth__V1__BeginBackupResponse *response = cli_call(&backup->link, CLI_LEDGER, "BeginBackup", &request, err);
-	if (response && response->wait_ms) {
+	while (response && response->wait_ms) {
+		say_whom(backup, response);
 		int64_t wait_ms = response->wait_ms < WAIT_MS_MAX ? (int64_t)response->wait_ms : WAIT_MS_MAX;
 		berth_proto_free(response);
 		if (!berth_sleep_ms(wait_ms, (struct berth_until){BERTH_NO_DEADLINE_NS, backup->link.cancel}, err)) {

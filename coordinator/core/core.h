@@ -310,6 +310,9 @@ struct berth_core_restore {
 const struct berth_core_restore *berth_core_restore_after(
 	const struct berth_core *core, const Berth__V1__Incarnation *obeyed, uint64_t seen);
 size_t berth_core_restores(const struct berth_core *core, const struct berth_core_restore **restores); // oldest first
+// Agents whose streams have not acknowledged yet that reports are kept: how many, and at most `limit` of their names. A
+// backup that is copied before may lack a report that its agent drops.
+size_t berth_core_unaware(const struct berth_core *core, const char **names, size_t limit);
 // Agents that have not resent since the newest restore: how many, and at most `limit` of their names.
 size_t berth_core_resending(const struct berth_core *core, const char **names, size_t limit);
 

@@ -231,6 +231,8 @@ void decide_hello(const struct decision *decision)
 	}
 	agent->session = command->session;
 	agent->ready = false;
+	agent->keeps_reports = decision->core->keeps_reports; // an agent drops nothing before the first answer
+	agent->keeps_beat = 0;
 	heard(decision, agent);
 	struct berth_effect *welcome = effect_agent(decision, BERTH_EFFECT_WELCOME, agent);
 	memcpy(welcome->boot_id, agent->boot_id, BERTH_ID_SIZE);
@@ -335,6 +337,16 @@ static void retire_unused(const struct decision *decision, struct agent *agent)
 	}
 }
 
+static void hear_of_backups(const struct decision *decision, struct agent *agent)
+{
+	const Berth__V1__Heartbeat *beat = decision->command->heartbeat;
+	if (!decision->core->keeps_reports || agent->keeps_reports) {
+		return;
+	}
+	agent->keeps_reports = agent->keeps_beat && beat->acknowledged >= agent->keeps_beat;
+	agent->keeps_beat = agent->keeps_beat ? agent->keeps_beat : beat->sequence;
+}
+
 void decide_heartbeat(const struct decision *decision)
 {
 	struct agent *agent = agent_in_session(decision);
@@ -355,6 +367,7 @@ void decide_heartbeat(const struct decision *decision)
 	}
 	struct berth_effect *ack = effect_agent(decision, BERTH_EFFECT_HEARTBEAT_ACK, agent);
 	ack->sequence = beat->sequence;
+	hear_of_backups(decision, agent);
 	if (agent->resending) {
 		// What it runs may be of the part that is lost. Its report is on the way, or it has no mark yet: then
 		// it is stopped before its trial may begin elsewhere, and what it reports until then is taken up.

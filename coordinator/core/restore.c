@@ -80,6 +80,18 @@ uint64_t berth_core_stable_through(const struct berth_core *core, const char *na
 	return agent && strcmp(agent->stable.id, agent->boot_id) == 0 ? agent->stable.applied_through : 0;
 }
 
+size_t berth_core_unaware(const struct berth_core *core, const char **names, size_t limit)
+{
+	size_t count = 0;
+	const struct agent *agent, *next;
+	HASH_ITER (hh, core->agents, agent, next) {
+		if (agent->session && !agent->keeps_reports && count++ < limit) {
+			names[count - 1] = agent->name;
+		}
+	}
+	return count;
+}
+
 static Berth__V1__AppliedReports *applied_of(const struct agent *agent, const struct boot *boot)
 {
 	Berth__V1__AppliedReports *applied = berth_alloc(sizeof *applied);

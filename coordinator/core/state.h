@@ -163,6 +163,9 @@ struct agent {
 	bool ready;       // the first heartbeat of this stream has come
 	bool accepting;
 	bool lost; // silent past the fencing wait
+	// Whether this stream has acknowledged that reports are kept. Until then it may drop one that is acknowledged.
+	bool keeps_reports;
+	uint64_t keeps_beat; // whose answer says so; 0: none has come
 	char trouble[BERTH_NOTE_DETAIL_SIZE];
 	int64_t beat_boot_ns; // receipt of the newest heartbeat that was acknowledged
 	int64_t seen_at_ns;

@@ -15,10 +15,11 @@
 #include "common/codec/proto.h"
 #include "coordinator/service/heads.h"
 
-#define BLOBS       "blobs"
-#define LEDGER      "ledger/"
-#define FOLDER_MODE 0700
-#define FILE_MODE   0600
+#define BLOBS         "blobs"
+#define LEDGER        "ledger/"
+#define FOLDER_MODE   0700
+#define FILE_MODE     0600
+#define WAITS_FOR_MAX 16 // names of agents in an answer
 
 struct berth_backups {
 	char *folder;           // DATA/backup
@@ -127,6 +128,12 @@ static bool copy(struct berth_daemon *daemon, Berth__V1__BeginBackupResponse *re
 	return true;
 }
 
+// Every agent in session has sent a heartbeat and acknowledged the answer by then, as a rule.
+static uint64_t wait_ms(const struct berth_daemon *daemon)
+{
+	return 2 * (uint64_t)daemon->heartbeat_ms + 1000;
+}
+
 struct keep { // a KEEP_REPORTS on its way through the engine
 	struct berth_engine_request request;
 	struct berth_daemon *daemon;
@@ -139,8 +146,7 @@ static void kept(
 	(void)core;
 	struct keep *keep = (struct keep *)request;
 	Berth__V1__BeginBackupResponse response = BERTH__V1__BEGIN_BACKUP_RESPONSE__INIT;
-	// Every agent in session has sent a heartbeat and heard the answer by then.
-	response.wait_ms = 2 * (uint64_t)keep->daemon->heartbeat_ms + 1000;
+	response.wait_ms = wait_ms(keep->daemon);
 	berth_reply(keep->call, outcome->error.code == BERTH_ERROR_OK ? &response : NULL, &outcome->error);
 	berth_rpc_call_unref(keep->call);
 	free(keep);
@@ -163,9 +169,21 @@ static void keep_reports(struct berth_daemon *daemon, struct berth_rpc_call *cal
 	}
 }
 
+struct hearing {
+	bool keeps;
+	Berth__V1__BeginBackupResponse *response; // names who has not heard it
+};
+
 static void ask_kept(const struct berth_core *core, void *context)
 {
-	berth_core_stable_through(core, "", context);
+	struct hearing *hearing = context;
+	const char *names[WAITS_FOR_MAX];
+	berth_core_stable_through(core, "", &hearing->keeps);
+	size_t count = berth_core_unaware(core, names, WAITS_FOR_MAX);
+	for (size_t i = 0; i < count && i < WAITS_FOR_MAX; i++) {
+		berth_proto_append(
+			&hearing->response->n_waits_for, &hearing->response->waits_for, berth_strdup(names[i]));
+	}
 }
 
 void berth_backup_begin(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context)
@@ -173,22 +191,27 @@ void berth_backup_begin(struct berth_rpc_call *call, const ProtobufCMessage *mes
 	(void)message;
 	struct berth_daemon *daemon = context;
 	struct berth_error err;
-	bool keeps;
-	if (!berth_engine_ask(daemon->engine, berth_rpc_call_principal(call), ask_kept, &keeps, &err)) {
+	BERTH_AUTO(berth_proto_cleanup)
+	Berth__V1__BeginBackupResponse *response = berth_alloc(sizeof *response);
+	berth__v1__begin_backup_response__init(response);
+	struct hearing hearing = {.response = response};
+	if (!berth_engine_ask(daemon->engine, berth_rpc_call_principal(call), ask_kept, &hearing, &err)) {
 		berth_rpc_finish(call, &err);
 		return;
 	}
-	if (!keeps) {
+	if (!hearing.keeps) {
 		keep_reports(daemon, call);
 		return;
 	}
-	Berth__V1__BeginBackupResponse *response = berth_alloc(sizeof *response);
-	berth__v1__begin_backup_response__init(response);
+	if (response->n_waits_for) {
+		response->wait_ms = wait_ms(daemon);
+		berth_reply(call, response, NULL);
+		return;
+	}
 	pthread_mutex_lock(&daemon->backups->lock);
 	bool ok = copy(daemon, response, &err);
 	pthread_mutex_unlock(&daemon->backups->lock);
 	berth_reply(call, ok ? response : NULL, &err);
-	berth_proto_free(response);
 }
 
 // --- read ---

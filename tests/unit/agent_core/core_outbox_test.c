@@ -102,6 +102,26 @@ static void before_the_first_backup_nothing_is_dropped(void **state)
 	peer_close(&peer);
 }
 
+// Backups may have begun while it was away.
+static void a_new_stream_drops_nothing_before_it_was_told_whether_backups_are_kept(void **state)
+{
+	(void)state;
+	struct peer peer;
+	peer_open(&peer, 4, NULL);
+	peer_in_session(&peer);
+	peer_heartbeat_ack(&peer, 1, 5, 0, 0); // none is kept
+	peer_reported(&peer, 1);
+	peer_stream_down(&peer);
+	peer_stream_up(&peer);
+	peer_welcome(&peer, &(struct peer_welcome){.number = 1, .nonce = 7, .head = 5, .seen = 5});
+	peer_report_ack(&peer, PEER_BOOT, 1);
+	assert_int_equal(peer_count(&peer, BERTH_AGENT_DROP_REPORTS), 0);
+	peer.keeps_reports = true;
+	peer_heartbeat_ack(&peer, 2, 5, 0, 0);
+	assert_int_equal(peer_count(&peer, BERTH_AGENT_DROP_REPORTS), 0);
+	peer_close(&peer);
+}
+
 static void an_outbox_that_no_backup_covers_takes_no_new_trial(void **state)
 {
 	(void)state;
@@ -212,6 +232,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(without_backups_reports_are_dropped_when_acknowledged),
 	cmocka_unit_test(with_backups_reports_stay_until_one_covers_them),
 	cmocka_unit_test(before_the_first_backup_nothing_is_dropped),
+	cmocka_unit_test(a_new_stream_drops_nothing_before_it_was_told_whether_backups_are_kept),
 	cmocka_unit_test(an_outbox_that_no_backup_covers_takes_no_new_trial),
 	cmocka_unit_test(a_restored_coordinator_gets_again_what_it_lost),
 	cmocka_unit_test(the_same_incarnation_does_not_get_twice_what_it_acknowledged),

@@ -443,6 +443,26 @@ static void reports_are_kept_until_a_verified_backup_covers_them(void **state)
 	take_back(fleet, &lost);
 }
 
+static void a_stream_is_aware_of_backups_once_it_has_acknowledged_an_answer_that_says_so(void **state)
+{
+	struct test_fleet *fleet = *state;
+	const char *names[1];
+	uint64_t session = test_join(fleet, "north", BOOT_A, 1);
+	test_decide(fleet, (struct berth_command){.kind = BERTH_COMMAND_KEEP_REPORTS, .actor = "operator/ann"});
+	assert_int_equal(berth_core_unaware(fleet->core, names, 1), 1);
+	assert_string_equal(names[0], "north");
+	test_beat(fleet, "north", session, NULL, 0); // acknowledges what was answered before
+	assert_int_equal(berth_core_unaware(fleet->core, NULL, 0), 1);
+	fleet->unanswered = 1;
+	test_beat(fleet, "north", session, NULL, 0);
+	assert_int_equal(berth_core_unaware(fleet->core, NULL, 0), 1);
+	fleet->unanswered = 0;
+	test_beat(fleet, "north", session, NULL, 0);
+	assert_int_equal(berth_core_unaware(fleet->core, NULL, 0), 0);
+	test_hello(fleet, "north", BOOT_A, 1); // drops nothing before its first answer
+	assert_int_equal(berth_core_unaware(fleet->core, NULL, 0), 0);
+}
+
 // --- giving up ---
 
 static void forget(struct test_fleet *fleet, const char *agent)
@@ -534,6 +554,7 @@ static const struct CMUnitTest tests[] = {
 	T(the_incarnation_rises_above_those_that_were_lost),
 	T(an_agent_that_resent_obeys_no_other),
 	T(reports_are_kept_until_a_verified_backup_covers_them),
+	T(a_stream_is_aware_of_backups_once_it_has_acknowledged_an_answer_that_says_so),
 	T(who_may_still_run_something_is_not_given_up),
 	T(what_a_given_up_agent_holds_is_charged_in_full),
 	T(a_restore_waits_for_no_agent_that_was_given_up),
