@@ -420,7 +420,9 @@ void decide_tick(const struct decision *decision)
 	decision->core->tick_due_ns = INT64_MAX;
 	struct agent *agent, *next_agent;
 	HASH_ITER (hh, decision->core->agents, agent, next_agent) {
-		if (agent->lost || !agent->boot_id[0]) {
+		// Nothing is assigned while one is to resend, so its trials wait for what it has to say, or for its
+		// being given up.
+		if (agent->lost || !agent->boot_id[0] || agent->resending) {
 			continue;
 		}
 		if (fenced_at_ns(decision->core, agent) > decision->now.boot_ns) {

@@ -30,11 +30,23 @@ static void back_up(struct desk *desk, const char *folder)
 	assert_code(desk->shell, 0);
 }
 
+// Before its agent comes: who is in session first has to acknowledge it.
+static void keep_reports(struct desk *desk)
+{
+	struct berth_error err;
+	const Berth__V1__BeginBackupRequest begin = BERTH__V1__BEGIN_BACKUP_REQUEST__INIT;
+	BERTH_AUTO(berth_proto_cleanup)
+	Berth__V1__BeginBackupResponse *begun =
+		quay_call(desk->quay->main, &berth__v1__ledger_service__descriptor, "BeginBackup", &begin, &err);
+	assert_ok(begun, err);
+}
+
 static void lose(struct desk *desk, struct loss *loss)
 {
 	loss->backup = below(desk, "backup");
 	loss->data = below(desk, "data");
 	loss->job = quay_submit(desk->quay, "key", 2);
+	keep_reports(desk);
 	quay_join(&loss->agent, desk->quay);
 	Berth__V1__CoordinatorMessage *first =
 		quay_receive(&loss->agent, BERTH__V1__COORDINATOR_MESSAGE__BODY_ASSIGNMENT);

@@ -190,6 +190,24 @@ static void a_run_that_goes_on_is_not_revoked(void **state)
 	assert_int_equal(test_state(fleet, lost.job, 0), TRIAL(RUNNING));
 }
 
+// The backup has the run, and its agent needs longer than the fencing wait to come back.
+static void a_result_that_comes_late_after_a_restore_counts(void **state)
+{
+	struct test_fleet *fleet = *state;
+	struct lost lost = lose_a_run(fleet);
+	fleet->obeyed = fleet->seen_elsewhere = 0;
+	test_restore(fleet, lost.last);
+	test_advance_ms(fleet, FENCE_MS + 1);
+	test_tick(fleet);
+	assert_int_equal(test_state(fleet, lost.job, 0), TRIAL(RUNNING));
+	uint64_t north = test_hello(fleet, "north", BOOT_A, 1);
+	uint64_t sequence = test_live_and_retire(fleet, "north", north, BOOT_A, 1, lost.lease);
+	test_report_done(fleet, "north", north, BOOT_A, sequence, test_key(lost.job, 0, 1),
+		BERTH__V1__OUTCOME__OUTCOME_SCORED, NULL);
+	assert_int_equal(test_state(fleet, lost.job, 0), TRIAL(SCORED));
+	take_back(fleet, &lost);
+}
+
 // Its verifier's environment is yet to come, and nobody waits for an agent that has said everything.
 static void the_leases_of_a_lost_run_are_taken_up_together(void **state)
 {
@@ -544,6 +562,7 @@ static const struct CMUnitTest tests[] = {
 	T(nothing_is_assigned_before_every_agent_has_resent),
 	T(a_lost_run_is_taken_up_and_its_result_counts),
 	T(a_run_that_goes_on_is_not_revoked),
+	T(a_result_that_comes_late_after_a_restore_counts),
 	T(the_leases_of_a_lost_run_are_taken_up_together),
 	T(a_lost_run_without_a_mark_is_stopped_before_its_trial_begins_elsewhere),
 	T(a_mark_after_the_heartbeat_that_listed_its_run_is_taken_up),
