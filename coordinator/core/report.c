@@ -179,9 +179,6 @@ static void accept_result(const struct candidate *candidate)
 	case BERTH__V1__OUTCOME__OUTCOME_SCORED:
 		ended->state = BERTH__V1__TRIAL_STATE__TRIAL_SCORED;
 		break;
-	case BERTH__V1__OUTCOME__OUTCOME_CANCELLED:
-		ended->state = BERTH__V1__TRIAL_STATE__TRIAL_CANCELLED;
-		break;
 	default:
 		ended->state = BERTH__V1__TRIAL_STATE__TRIAL_UNSCORED;
 	}
@@ -222,6 +219,11 @@ static void report_done(const struct decision *decision, const Berth__V1__TrialD
 		const Berth__V1__TrialException *exception = done->result->exception;
 		lose_result(&candidate, exception ? exception->type : "infrastructure",
 			exception ? exception->message : "no reason given");
+	} else if (done->result->outcome == BERTH__V1__OUTCOME__OUTCOME_CANCELLED) {
+		// Of a job that is cancelled nothing runs any more. This one was stopped by its agent's coordinator,
+		// which goes on from a backup and knew nothing of it before it was taken up: it runs again.
+		unassign(decision, candidate.cell, BERTH__STORE__V1__UNASSIGN_REASON__RESTORED,
+			"it was stopped before this ledger knew of it", done->result);
 	} else if (wants_retry(candidate.cell, done->result)) {
 		unassign(decision, candidate.cell, BERTH__STORE__V1__UNASSIGN_REASON__RETRY,
 			done->result->exception->type, done->result);

@@ -255,6 +255,8 @@ static void a_lost_run_without_a_mark_is_stopped_before_its_trial_begins_elsewhe
 	take_back(fleet, &lost);
 	assert_int_equal(test_generation(fleet, lost.job, 0), 1);
 	assert_sums(fleet, 0, 0, 0);
+	test_report_done(fleet, "north", north, BOOT_A, 2, key, BERTH__V1__OUTCOME__OUTCOME_CANCELLED, NULL);
+	assert_int_equal(test_state(fleet, lost.job, 0), TRIAL(QUEUED)); // nobody cancelled its job
 	test_beat(fleet, "north", north, NULL, 0);
 	assert_int_equal(berth_core_resending(fleet->core, NULL, 0), 0);
 	test_place(fleet);
