@@ -189,36 +189,6 @@ void raise_incarnation(const struct decision *decision, const struct agent *by)
 	}
 }
 
-static bool reserve_again(const struct decision *decision, const Berth__V1__Reservation *held)
-{
-	const struct berth_budget_reserve command = {.budget = held->budget,
-		.reservation_id = held->reservation_id,
-		.scope = held->scope,
-		.meter_id = held->meter_id,
-		.max_nano_usd = held->max_nano_usd,
-		.job_id = held->job_id,
-		.user = held->user};
-	struct berth_budget_refusal refusal;
-	Berth__V1__Reservation *row = NULL;
-	if (!berth_budget_decide_reserve(decision->core->budgets, &command, 1, &row, &refusal)) {
-		refuse(decision, BERTH_ERROR_BUDGET,
-			"agent %s holds lease %.32s, begun after the backup, and it can't be accounted for: %s; make "
-			"the "
-			"budget as it was (`berth budget create` or `amend`), or give the agent up",
-			decision->command->agent, held->reservation_id, refusal.error.message);
-		return false;
-	}
-	if (row) {
-		Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_BUDGET_RESERVED);
-		event->budget_reserved = berth_alloc(sizeof *event->budget_reserved);
-		berth__store__v1__budget_reserved__init(event->budget_reserved);
-		event->budget_reserved->reservation = row;
-		emit(decision, event);
-		effect_budget(decision, held->budget);
-	}
-	return true;
-}
-
 static struct cell *cell_of(const struct berth_core *core, const Berth__V1__Lease *lease)
 {
 	struct job *job = core_job(core, lease->job_id);
@@ -236,16 +206,74 @@ static void make_way(const struct decision *decision, struct cell *cell, uint32_
 	}
 }
 
-// What an agent says that it was given, a lease and its reservation. False: refused.
-static bool take_up_one(
+struct grants { // what an agent says that it was given: leases of one run, and their reservations
+	const Berth__V1__Lease *leases[BERTH_RESERVE_BATCH_MAX];
+	const Berth__V1__Reservation *reservations[BERTH_RESERVE_BATCH_MAX];
+	size_t count;
+};
+
+static void add_grant(struct grants *grants, const struct agent *agent, const Berth__V1__Lease *lease,
+	const Berth__V1__Reservation *reservation)
+{
+	bool own = lease && strcmp(lease->agent, agent->name) == 0 &&
+	           (!reservation || strcmp(reservation->reservation_id, lease->lease_id) == 0);
+	if (own && grants->count < BERTH_RESERVE_BATCH_MAX) {
+		grants->leases[grants->count] = lease;
+		grants->reservations[grants->count++] = reservation;
+	}
+}
+
+static bool is_of_same_run(const Berth__V1__Lease *a, const Berth__V1__Lease *b)
+{
+	return a->trial_index == b->trial_index && a->generation == b->generation && strcmp(a->job_id, b->job_id) == 0;
+}
+
+// All or nothing, and before anything else: a report counts as applied with its first event.
+static bool reserve_again(const struct decision *decision, const struct grants *grants)
+{
+	struct berth_budget_reserve commands[BERTH_RESERVE_BATCH_MAX];
+	Berth__V1__Reservation *rows[BERTH_RESERVE_BATCH_MAX] = {NULL};
+	struct berth_budget_refusal refusal;
+	size_t count = 0;
+	for (size_t i = 0; i < grants->count; i++) {
+		const Berth__V1__Reservation *held = grants->reservations[i];
+		if (held) {
+			commands[count++] = (struct berth_budget_reserve){.budget = held->budget,
+				.reservation_id = held->reservation_id,
+				.scope = held->scope,
+				.meter_id = held->meter_id,
+				.max_nano_usd = held->max_nano_usd,
+				.job_id = held->job_id,
+				.user = held->user};
+		}
+	}
+	if (count && !berth_budget_decide_reserve(decision->core->budgets, commands, count, rows, &refusal)) {
+		refuse(decision, BERTH_ERROR_BUDGET,
+			"agent %s holds lease %.32s, begun after the backup, and it can't be accounted for: %s; make "
+			"the budget as it was (`berth budget create` or `amend`), or give the agent up",
+			decision->command->agent, decision->command->report->lease->lease_id, refusal.error.message);
+		return false;
+	}
+	for (size_t i = 0; i < count; i++) {
+		if (rows[i]) {
+			Berth__Store__V1__Event *event =
+				emit_new(decision, BERTH__STORE__V1__EVENT__BODY_BUDGET_RESERVED);
+			event->budget_reserved = berth_alloc(sizeof *event->budget_reserved);
+			berth__store__v1__budget_reserved__init(event->budget_reserved);
+			event->budget_reserved->reservation = rows[i];
+			emit(decision, event);
+			effect_budget(decision, commands[i].budget);
+		}
+	}
+	return true;
+}
+
+static void take_up_one(
 	const struct decision *decision, const Berth__V1__Lease *held, const Berth__V1__Reservation *reservation)
 {
 	struct cell *cell = cell_of(decision->core, held);
-	if (reservation && !reserve_again(decision, reservation)) {
-		return false;
-	}
 	if (!cell || (held->generation > cell->generation && cell_is_over(cell))) {
-		return true; // a job that is lost, or ended without it: only its money counts
+		return; // a job that is lost, or ended without it: only its money counts
 	}
 	make_way(decision, cell, held->generation);
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_LEASE_TAKEN_UP);
@@ -258,41 +286,30 @@ static bool take_up_one(
 	event->lease_taken_up = taken;
 	emit(decision, event);
 	effect_cell(decision, BERTH_EFFECT_TRIAL_CHANGED, cell);
-	return true;
 }
 
-static bool is_own(const struct agent *agent, const Berth__V1__Lease *held, const Berth__V1__Reservation *reservation)
-{
-	return strcmp(held->agent, agent->name) == 0 &&
-	       (!reservation || strcmp(reservation->reservation_id, held->lease_id) == 0);
-}
-
-static bool is_of_same_run(const Berth__V1__Lease *a, const Berth__V1__Lease *b)
-{
-	return a->trial_index == b->trial_index && a->generation == b->generation && strcmp(a->job_id, b->job_id) == 0;
-}
-
-// Those of its trial that have not moved yet come first: when money is refused, the next attempt still finds the one
-// that moves unknown, and goes on with what is missing.
 bool take_up_lease(const struct decision *decision, const Berth__V1__LeaseMove *move, const struct lease **lease)
 {
 	const Berth__V1__Lease *held = move->lease;
 	const struct agent *agent = core_agent(decision->core, decision->command->agent);
+	struct grants grants = {.count = 0};
 	*lease = NULL;
-	if (!agent->resending || !held || strcmp(held->lease_id, move->lease_id) != 0 ||
-		!is_own(agent, held, move->reservation)) {
+	if (!agent->resending || !held || strcmp(held->lease_id, move->lease_id) != 0) {
 		return true;
 	}
-	for (size_t i = 0; i < move->n_others; i++) {
-		const Berth__V1__LeaseGrant *grant = move->others[i];
-		if (grant->lease && is_own(agent, grant->lease, grant->reservation) &&
-			is_of_same_run(grant->lease, held) && !core_lease(decision->core, grant->lease->lease_id) &&
-			!take_up_one(decision, grant->lease, grant->reservation)) {
-			return false;
+	add_grant(&grants, agent, held, move->reservation);
+	for (size_t i = 0; grants.count && i < move->n_others; i++) {
+		const Berth__V1__LeaseGrant *other = move->others[i];
+		if (other->lease && is_of_same_run(other->lease, held) &&
+			!core_lease(decision->core, other->lease->lease_id)) {
+			add_grant(&grants, agent, other->lease, other->reservation);
 		}
 	}
-	if (!take_up_one(decision, held, move->reservation)) {
+	if (!reserve_again(decision, &grants)) {
 		return false;
+	}
+	for (size_t i = 0; i < grants.count; i++) {
+		take_up_one(decision, grants.leases[i], grants.reservations[i]);
 	}
 	*lease = core_lease(decision->core, move->lease_id);
 	return true;

@@ -222,6 +222,11 @@ static void the_leases_of_a_lost_run_are_taken_up_together(void **state)
 	uint64_t north = test_hello(fleet, "north", BOOT_A, 1);
 	give(fleet, &lost);
 	fleet->given_other = &other;
+	test_amend_budget(fleet, "b", 1, TEST_PRICE, TEST_PRICE); // room for one of both
+	test_report_lease(fleet, "north", north, BOOT_A, 1, lost.lease, LEASE(DISPATCHING), 0);
+	assert_refused(fleet, BERTH_ERROR_BUDGET, "can't be accounted for");
+	assert_sums(fleet, 0, 0, 0); // the report is still to come, whole
+	test_amend_budget(fleet, "b", 2, 1000000, 1000000);
 	test_report_lease(fleet, "north", north, BOOT_A, 1, lost.lease, LEASE(DISPATCHING), 0);
 	assert_sums(fleet, 0, TEST_PRICE + TEST_VERIFIER_PRICE, 0);
 	fleet->given_other = NULL;
