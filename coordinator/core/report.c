@@ -261,6 +261,10 @@ void decide_report(const struct decision *decision)
 			skip(&origin, "a report of a newer version");
 		}
 		if (decision->outcome->error.code != BERTH_ERROR_OK) {
+			// What came behind it waits too: reports of the agent's next life say what became of this
+			// one's.
+			agent->session = 0;
+			agent->ready = false;
 			return;
 		}
 	}

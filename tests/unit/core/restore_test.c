@@ -227,6 +227,7 @@ static void the_leases_of_a_lost_run_are_taken_up_together(void **state)
 	assert_refused(fleet, BERTH_ERROR_BUDGET, "can't be accounted for");
 	assert_sums(fleet, 0, 0, 0); // the report is still to come, whole
 	test_amend_budget(fleet, "b", 2, 1000000, 1000000);
+	north = test_hello(fleet, "north", BOOT_A, 1);
 	test_report_lease(fleet, "north", north, BOOT_A, 1, lost.lease, LEASE(DISPATCHING), 0);
 	assert_sums(fleet, 0, TEST_PRICE + TEST_VERIFIER_PRICE, 0);
 	fleet->given_other = NULL;
@@ -358,7 +359,11 @@ static void money_that_cannot_be_accounted_for_is_said_and_waits(void **state)
 	test_report_lease(fleet, "north", north, BOOT_A, 1, lost.lease, LEASE(DISPATCHING), 0);
 	assert_refused(fleet, BERTH_ERROR_BUDGET, "no budget is named b");
 	assert_int_equal(test_effects(fleet, BERTH_EFFECT_REPORT_ACK), 0);
+	// What its next life says of the lease is on the way behind it.
+	test_report_lease(fleet, "north", north, BOOT_B, 1, lost.lease, LEASE(RETIRED), PROOF(NEVER_DISPATCHED));
+	assert_refused(fleet, BERTH_ERROR_FENCED, "not the session");
 	test_open_budget(fleet, "b", 1000000, 1000000, "");
+	north = test_hello(fleet, "north", BOOT_A, 1);
 	test_report_lease(fleet, "north", north, BOOT_A, 1, lost.lease, LEASE(DISPATCHING), 0);
 	take_back(fleet, &lost);
 	assert_int_equal(fleet->outcome.error.code, BERTH_ERROR_OK);
