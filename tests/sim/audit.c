@@ -97,18 +97,25 @@ static struct sim_agent *agent_named(const char *name)
 	return NULL;
 }
 
+bool sim_audit_is_agent(const char *name)
+{
+	return agent_named(name) != NULL;
+}
+
 static void on_asked(const char *agent, const char *lease_id)
 {
 	sim_audit_read();
 	const struct audit_lease *lease = audit_lease(lease_id);
-	if (!lease || strcmp(lease->agent, agent) != 0) {
+	const struct audit_enrolled *enrolled = audit_enrolled(agent);
+	bool lost = !lease && enrolled && enrolled->resends && audit_was_lost(lease_id, agent);
+	if (!lost && (!lease || strcmp(lease->agent, agent) != 0)) {
 		sim_violation("I7", "%s creates under lease %.8s, which the log did not give it", agent, lease_id);
 		return;
 	}
-	if (lease->state == BERTH__V1__LEASE_STATE__LEASE_RETIRED) {
+	if (lease && lease->state == BERTH__V1__LEASE_STATE__LEASE_RETIRED) {
 		sim_violation("P2", "%s creates under lease %.8s, which is retired", agent, lease_id);
 	}
-	if (lease->paid && !audit_money_is_reserved(lease_id)) {
+	if (lease && lease->paid && !audit_money_is_reserved(lease_id)) {
 		sim_violation("I7", "%s creates under lease %.8s, which holds no reservation", agent, lease_id);
 	}
 	if (sim_docker_was_asked(lease_id)) {
@@ -275,6 +282,13 @@ void sim_audit_cancelled(const char *job_id)
 	}
 }
 
+bool sim_audit_has_job(const char *job_id, bool *cancelling)
+{
+	const struct audit_job *job = audit_job(job_id);
+	*cancelling = job && job->cancelling;
+	return job;
+}
+
 void sim_audit_fenced(void)
 {
 	sim_violation("P7", "the coordinator was told of a newer incarnation, and "
@@ -356,6 +370,7 @@ void sim_audit_begin(void)
 void sim_audit_end(void)
 {
 	audit_forget();
+	audit_restore_forget();
 }
 
 uint64_t sim_audit_events(void)
@@ -377,7 +392,7 @@ bool sim_audit_is_settled(void)
 			return false;
 		}
 	}
-	return true;
+	return !sim_audit_resends();
 }
 
 void sim_audit_describe(char *text, size_t size)
@@ -459,6 +474,7 @@ static void check_damage(struct sim_disk *copy, struct sim_random *random)
 void sim_audit_whole(void)
 {
 	audit_money_whole();
+	audit_restore_whole();
 	struct sim_random random = sim_random_stream(sim_world.seed, SIM_STREAM_WORLD + 300);
 	if (!sim_disk_count(ledger(), LOG_FAMILY)) {
 		return;

@@ -18,8 +18,15 @@ bool sim_audit_money_is_short(void); // nothing is reserved, and what is left pa
 // A coordinator (the context) has recovered: on its engine's thread, where everything decided is durable.
 void sim_audit_started(const struct berth_core *core, void *coordinator);
 void sim_audit_start_failed(struct sim_coordinator *coordinator, const struct berth_error *err);
+// The log is about to lose what came after a backup; and has.
+void sim_audit_losing(void);
+void sim_audit_restored(void);
+bool sim_audit_resends(void); // some agent, since then
 void sim_audit_fenced(void);                            // the coordinator has heard of a newer one
 bool sim_audit_knows_incarnation(const uint8_t *nonce); // one of the coordinator's own
+
+bool sim_audit_has_job(const char *job_id, bool *cancelling);
+uint64_t sim_audit_amendments(int64_t *limit_nano_usd); // and the limit in force; 0: no budget
 
 // Whether the log still has this generation of a trial running.
 bool sim_audit_is_current(const char *job_id, uint32_t index, uint32_t generation);

@@ -73,6 +73,9 @@ void audit_fair_assigned(struct audit_job *job, const struct audit_cell *cell)
 	const struct audit_job *other, *next;
 	int64_t since_ns = cell->generation ? cell->queued_ns : job->submitted_ns;
 	since_ns = since_ns > audit.started_ns ? since_ns : audit.started_ns;
+	if (audit.rereads) {
+		return;
+	}
 	audit.ages = something_ages();
 	HASH_ITER (hh, audit.jobs, other, next) {
 		if (other != job && is_sure(other)) {
@@ -102,9 +105,13 @@ static bool has_free_host(void)
 void sim_audit_check_waits(void)
 {
 	const struct audit_job *job, *next;
+	if (sim_audit_resends()) {
+		return; // nothing is placed meanwhile
+	}
 	HASH_ITER (hh, audit.jobs, job, next) {
 		int64_t since_ns = sim_world.healed_ns > audit.started_ns ? sim_world.healed_ns : audit.started_ns;
 		since_ns = job->submitted_ns > since_ns ? job->submitted_ns : since_ns;
+		since_ns = audit.resent_ns > since_ns ? audit.resent_ns : since_ns;
 		since_ns = job->placed_ns > since_ns ? job->placed_ns : since_ns;
 		if (is_sure(job) && sim_now() - since_ns > HELD_UP_NS && has_free_host()) {
 			sim_violation("I13", "job %.8s has waited for %.0f s beside a free host", job->id,

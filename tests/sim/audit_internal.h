@@ -62,6 +62,7 @@ struct audit_reservation {
 
 struct audit_enrolled {
 	char name[24], certificate[16];
+	bool resends; // an agent, since a restore
 };
 
 struct audit_money {
@@ -84,12 +85,15 @@ struct audit {
 	uint64_t incarnation;
 	int64_t started_ns; // the newest one
 	bool ages;          // some trial has waited for about the aging bound
+	bool rereads;       // what was looked at before, when it happened
+	int64_t resent_ns;  // by the last agent, since a restore
 };
 extern struct audit audit;
 
 void sim_audit_read(void); // everything that is durable by now
 void audit_event(const Berth__Store__V1__Event *event);
 struct audit_job *audit_job(const char *id);
+bool sim_audit_is_agent(const char *name); // one of the world's own
 struct audit_enrolled *audit_enrolled(const char *name);
 struct audit_lease *audit_lease(const char *id);
 uint64_t audit_applied(const char *agent, const char *boot_id);
@@ -98,7 +102,15 @@ void audit_forget(void);
 // audit_fair.c: before the cell is given its generation
 void audit_fair_assigned(struct audit_job *job, const struct audit_cell *cell);
 
+// audit_restore.c
+bool audit_was_lost(const char *lease_id, const char *agent);
+void audit_resent(const Berth__Store__V1__AgentResent *event);
+void audit_restore_whole(void);
+void audit_restore_forget(void);
+
 // audit_money.c
+void audit_money_reserved_again(const Berth__V1__Reservation *row);
+bool audit_money_knows(const char *lease_id); // a reservation of it, open or not
 void audit_money_amended(const Berth__Store__V1__BudgetAmended *event);
 void audit_money_opened(const Berth__Store__V1__BudgetOpened *event);
 void audit_money_reserved(const Berth__V1__Reservation *row, const struct audit_lease *lease);

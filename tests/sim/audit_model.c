@@ -145,6 +145,24 @@ static void job_ended(const Berth__Store__V1__JobEnded *event)
 	}
 }
 
+static void add_lease(struct audit_job *job, const Berth__V1__Lease *record)
+{
+	if (audit_lease(record->lease_id)) {
+		sim_violation("P3", "lease %.8s is used twice", record->lease_id);
+		return;
+	}
+	struct audit_lease *lease = berth_alloc(sizeof *lease);
+	snprintf(lease->id, sizeof lease->id, "%s", record->lease_id);
+	snprintf(lease->agent, sizeof lease->agent, "%s", record->agent);
+	lease->job = job;
+	lease->index = record->trial_index;
+	lease->generation = record->generation;
+	lease->state = BERTH__V1__LEASE_STATE__LEASE_CREATING;
+	lease->paid = record->reservation_id[0];
+	HASH_ADD_STR(audit.leases, id, lease);
+	job->open_leases++;
+}
+
 static void assigned(const Berth__Store__V1__TrialAssigned *event)
 {
 	struct audit_job *job;
@@ -168,26 +186,39 @@ static void assigned(const Berth__Store__V1__TrialAssigned *event)
 		cell->generation);
 	snprintf(cell->agent, sizeof cell->agent, "%s", event->agent);
 	for (size_t i = 0; i < event->n_leases; i++) {
-		const Berth__V1__Lease *record = event->leases[i];
-		if (audit_lease(record->lease_id)) {
-			sim_violation("P3", "lease %.8s is used twice", record->lease_id);
-			return;
-		}
-		struct audit_lease *lease = berth_alloc(sizeof *lease);
-		snprintf(lease->id, sizeof lease->id, "%s", record->lease_id);
-		snprintf(lease->agent, sizeof lease->agent, "%s", event->agent);
-		lease->job = job;
-		lease->index = event->trial->index;
-		lease->generation = cell->generation;
-		lease->state = BERTH__V1__LEASE_STATE__LEASE_CREATING;
-		lease->paid = record->reservation_id[0];
-		HASH_ADD_STR(audit.leases, id, lease);
-		job->open_leases++;
+		add_lease(job, event->leases[i]);
 	}
 	for (size_t i = 0; i < event->n_reservations; i++) {
 		const Berth__V1__Reservation *row = event->reservations[i];
 		audit_money_reserved(row, audit_lease(row->reservation_id));
 	}
+}
+
+static void taken_up(const Berth__Store__V1__LeaseTakenUp *event)
+{
+	const Berth__V1__Lease *record = event->lease;
+	struct audit_job *job = audit_job(record->job_id);
+	if (!job || record->trial_index >= job->cells_count || !audit_was_lost(record->lease_id, record->agent) ||
+		!audit_enrolled(record->agent)->resends) {
+		sim_violation(
+			"I7", "lease %.8s is taken up, and was not lost by an agent that resends", record->lease_id);
+		return;
+	}
+	struct audit_cell *cell = &job->cells[record->trial_index];
+	if (record->generation > cell->generation) {
+		if (cell->state != AUDIT_QUEUED) {
+			sim_violation(
+				"I12", "trial %.8s/%u is taken up and does not wait", job->id, record->trial_index);
+		}
+		leave(job, cell);
+		cell->generation = record->generation;
+		cell->state = AUDIT_RUNNING;
+		job->running++;
+		snprintf(cell->agent, sizeof cell->agent, "%s", record->agent);
+	}
+	add_lease(job, record);
+	sim_trace("log: lease %.8s of %s, %.8s/%u generation %u, is taken up", record->lease_id, record->agent, job->id,
+		record->trial_index, record->generation);
 }
 
 static bool is_running(const Berth__V1__TrialKey *key, const struct audit_cell *cell, const char *what)
@@ -247,7 +278,8 @@ static void trial_ended(const Berth__Store__V1__TrialEnded *event, const Berth__
 		sim_violation("I5", "trial %.8s/%u has two accepted results", job->id, event->trial->index);
 	}
 	cell->ended = true;
-	sim_trace("log: %.8s/%u generation %u has its result", job->id, event->trial->index, cell->generation);
+	sim_trace("log: %.8s/%u generation %u has its result (%d)", job->id, event->trial->index, cell->generation,
+		(int)event->state);
 	cell->scored = event->state == BERTH__V1__TRIAL_STATE__TRIAL_SCORED;
 	set_over(job, cell);
 	check_truth(event, origin, cell);
@@ -392,6 +424,22 @@ void audit_event(const Berth__Store__V1__Event *event)
 		break;
 	case BERTH__STORE__V1__EVENT__BODY_BUDGET_APPEALED:
 		audit_money_appealed(event->budget_appealed);
+		break;
+	case BERTH__STORE__V1__EVENT__BODY_REPORT_SKIPPED:
+		sim_trace("log: a report of %s is skipped: %s", event->origin ? event->origin->agent : "nobody",
+			event->report_skipped->reason);
+		break;
+	case BERTH__STORE__V1__EVENT__BODY_LEASE_TAKEN_UP:
+		taken_up(event->lease_taken_up);
+		break;
+	case BERTH__STORE__V1__EVENT__BODY_AGENT_RESENT:
+		audit_resent(event->agent_resent);
+		break;
+	case BERTH__STORE__V1__EVENT__BODY_BUDGET_RESERVED:
+		audit_money_reserved_again(event->budget_reserved->reservation);
+		break;
+	case BERTH__STORE__V1__EVENT__BODY_INCARNATION_RAISED:
+		audit.incarnation = event->incarnation_raised->number;
 		break;
 	default:
 		break;

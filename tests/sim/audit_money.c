@@ -59,6 +59,17 @@ void sim_audit_amended(uint64_t number, int64_t limit_nano_usd)
 	}
 }
 
+static void add(const Berth__V1__Reservation *row)
+{
+	struct audit_reservation *reservation = berth_alloc(sizeof *reservation);
+	snprintf(reservation->id, sizeof reservation->id, "%s", row->reservation_id);
+	reservation->max = row->max_nano_usd;
+	HASH_ADD_STR(audit.reservations, id, reservation);
+	audit.money.reserved += row->max_nano_usd;
+	audit.money.dearest = row->max_nano_usd > audit.money.dearest ? row->max_nano_usd : audit.money.dearest;
+	check_limit();
+}
+
 void audit_money_reserved(const Berth__V1__Reservation *row, const struct audit_lease *lease)
 {
 	if (find(row->reservation_id)) {
@@ -68,13 +79,16 @@ void audit_money_reserved(const Berth__V1__Reservation *row, const struct audit_
 	if (!lease || strcmp(lease->id, row->reservation_id) != 0) {
 		sim_violation("P3", "reservation %.8s is not of the lease that it is for", row->reservation_id);
 	}
-	struct audit_reservation *reservation = berth_alloc(sizeof *reservation);
-	snprintf(reservation->id, sizeof reservation->id, "%s", row->reservation_id);
-	reservation->max = row->max_nano_usd;
-	HASH_ADD_STR(audit.reservations, id, reservation);
-	audit.money.reserved += row->max_nano_usd;
-	audit.money.dearest = row->max_nano_usd > audit.money.dearest ? row->max_nano_usd : audit.money.dearest;
-	check_limit();
+	add(row);
+}
+
+void audit_money_reserved_again(const Berth__V1__Reservation *row)
+{
+	if (find(row->reservation_id) || !audit_was_lost(row->reservation_id, row->scope->lane)) {
+		sim_violation("P3", "reservation %.8s is made again, and was not lost", row->reservation_id);
+		return;
+	}
+	add(row);
 }
 
 // P1: nothing that ran for a time is charged for less than that time.
@@ -133,6 +147,17 @@ bool audit_money_is_reserved(const char *lease_id)
 {
 	const struct audit_reservation *reservation = find(lease_id);
 	return reservation && !reservation->ended;
+}
+
+bool audit_money_knows(const char *lease_id)
+{
+	return find(lease_id) != NULL;
+}
+
+uint64_t sim_audit_amendments(int64_t *limit_nano_usd)
+{
+	*limit_nano_usd = audit.money.limit;
+	return audit.money.amendments;
 }
 
 void audit_money_whole(void)

@@ -16,6 +16,7 @@
 #include "tests/sim/world.h"
 
 #define RESTART_MS_MOST  20000
+#define LOST_MS          100
 #define GENERATIONS      6
 #define HOLD_SHARE_LEAST 4 // of the longest, 1 / so much
 #define MS               INT64_C(1000000)
@@ -51,8 +52,9 @@ uint64_t __wrap_berth_core_checkpoint_take(
 uint64_t __wrap_berth_core_checkpoint_take(
 	struct berth_core *core, size_t most, berth_core_row_sink *sink, void *context)
 {
+	bool whole = most == SIZE_MAX; // by who reads a ledger
 	return __real_berth_core_checkpoint_take(
-		core, most < sim_world.portion ? most : sim_world.portion, sink, context);
+		core, whole || most < sim_world.portion ? most : sim_world.portion, sink, context);
 }
 
 static void fenced(void *context)
@@ -192,7 +194,13 @@ static void stop(struct sim_process *process)
 static void begin_again(void *context)
 {
 	struct sim_coordinator *coordinator = context;
-	if (coordinator->process.dead && !coordinator->is_twin) {
+	if (coordinator->is_lost && !sim_process_is_gone(&coordinator->process)) {
+		sim_at(sim_now() + LOST_MS * MS, begin_again,
+			coordinator); // what it still does is done to the old disk
+	} else if (coordinator->process.dead && !coordinator->is_twin) {
+		if (coordinator->is_lost) {
+			sim_restore_put_back(coordinator);
+		}
 		coordinator->power = false;
 		sim_process_begin(&coordinator->process);
 	}

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <utlist.h>
 
+#include "common/base/file.h"
 #include "common/base/mem.h"
 #include "common/store/store.h"
 
@@ -517,7 +518,6 @@ bool berth_store_last(
 
 bool berth_store_checkpoint(struct berth_store *store, const char *folder, struct berth_error *err)
 {
-	(void)err;
 	sim_disk_copy(store->disk, sim_disk_of(folder));
-	return true;
+	return berth_mkdir_all(folder, 0700, err); // whose files are listed
 }

@@ -376,6 +376,9 @@ static void begin_one(void *context)
 	case SIM_LIAR:
 		sim_liar_begin();
 		break;
+	case SIM_RESTORE:
+		sim_restore_begin(fault->for_ns);
+		break;
 	default:
 		begin_on_link(fault);
 		break;

@@ -37,6 +37,7 @@
 	X(POOL_EMPTY, "no network left for an agent that starts")                                                      \
 	X(CERTIFICATE, "certificate rotated")                                                                          \
 	X(LIAR, "an enrolled agent lies")                                                                              \
+	X(RESTORE, "ledger lost, and restored from a backup")                                                          \
 	/* a rate, all along */                                                                                        \
 	X(MESSAGE_BREAK, "streams break under messages")                                                               \
 	X(HALF_OPEN, "breaks are half open")                                                                           \

@@ -247,7 +247,7 @@ static void died(struct sim_process *process)
 void sim_liar_begin(void)
 {
 	struct sim_process *process = &sim_world.liar;
-	if (process->main) {
+	if (process->main || sim_world.backs_up) {
 		return; // one is enough
 	}
 	memset(&liar, 0, sizeof liar);

@@ -95,7 +95,9 @@ static void open_budget(struct berth_rpc_channel *channel)
 	request->policy = new_policy();
 	ProtobufCMessage *response = NULL;
 	struct berth_error err = {0};
-	operator.opened = call(channel, "CreateBudget", &request->base, &response, &err);
+	unsigned restores = sim_world.restores;
+	operator.opened = call(channel, "CreateBudget", &request->base, &response, &err) &&
+		restores == sim_world.restores;
 	sim_trace("operator: the budget of %lld: %s",
 		(long long)sim_world.limit_nano_usd, operator.opened ? "is open" : err.message);
 	if (operator.opened) {
@@ -127,7 +129,8 @@ static bool amend(struct berth_rpc_channel *channel, int64_t limit_nano_usd)
 	bool ok = berth_budget_amendment_text(operator.policy_digest, &request, &text, &err) &&
 	          berth_sign(sim_operator_key()->key, BERTH_AMENDMENT_TYPE, text.data, text.size, signature, &err);
 	request.signature = (ProtobufCBinaryData){.len = sizeof signature, .data = signature};
-	ok = ok && call(channel, "AmendBudget", &request.base, &response, &err);
+	unsigned restores = sim_world.restores;
+	ok = ok && call(channel, "AmendBudget", &request.base, &response, &err) && restores == sim_world.restores;
 	berth_proto_free(response);
 	sim_trace("operator: amendment %llu to %lld: %s", (unsigned long long)request.number, (long long)limit_nano_usd,
 		ok ? "counts" : err.message);
@@ -152,7 +155,17 @@ static int64_t wanted_limit(void)
 	if (operator.limit_nano_usd<sim_world.limit_nano_usd) {
 		return sim_world.limit_nano_usd;
 	}
-	return sim_audit_money_is_short() ? operator.limit_nano_usd + sim_world.limit_nano_usd : 0;
+	// What came after a backup may need more room at once than it did when it happened.
+	return sim_audit_money_is_short() || sim_audit_resends() ? operator.limit_nano_usd +
+								   sim_world.limit_nano_usd : 0;
+}
+
+// What was amended before the backup was planned, and each of that is an amendment.
+void sim_operator_restored(void)
+{
+	operator.amendments = sim_audit_amendments(&operator.limit_nano_usd);
+	operator.opened = operator.opened && operator.limit_nano_usd;
+	operator.planned = operator.planned<operator.amendments ? operator.planned : (unsigned)operator.amendments;
 }
 
 // --- the process ---

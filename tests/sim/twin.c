@@ -13,9 +13,10 @@
 
 void sim_twin_copy(void)
 {
-	if (sim_world.twin.starts || sim_world.twin.process.threads_count) {
+	if (sim_world.twin.starts || sim_world.twin.process.threads_count || sim_world.backs_up) {
 		return; // one is enough
 	}
+	sim_world.twin.has_copy = true;
 	sim_disk_copy(sim_disk_of(sim_world.coordinator.ledger_folder), sim_disk_of(sim_world.twin.ledger_folder));
 }
 

@@ -76,8 +76,10 @@ static bool submit(struct berth_rpc_channel *channel, struct sim_job *job)
 	request->spec = new_spec(job);
 	ProtobufCMessage *response = NULL;
 	struct berth_error err = {0};
+	unsigned restores = sim_world.restores;
 	bool ok = berth_rpc_unary(channel, &berth__v1__job_service__descriptor, "SubmitJob", &request->base, &response,
-		berth_within_ms(CALL_MS, sim_world.user_stop), &err);
+			  berth_within_ms(CALL_MS, sim_world.user_stop), &err) &&
+	          restores == sim_world.restores; // else the answer was about what is lost
 	if (ok) {
 		snprintf(job->id, sizeof job->id, "%s", ((Berth__V1__SubmitJobResponse *)response)->job_id);
 		sim_trace("user: %s is job %.8s (%u trials)", job->key, job->id, job->tasks * job->attempts);
@@ -97,8 +99,10 @@ static bool cancel(struct berth_rpc_channel *channel, const struct sim_job *job)
 	request.reason = (char *)"changed my mind";
 	ProtobufCMessage *response = NULL;
 	struct berth_error err = {0};
+	unsigned restores = sim_world.restores;
 	bool ok = berth_rpc_unary(channel, &berth__v1__job_service__descriptor, "CancelJob", &request.base, &response,
-		berth_within_ms(CALL_MS, sim_world.user_stop), &err);
+			  berth_within_ms(CALL_MS, sim_world.user_stop), &err) &&
+	          restores == sim_world.restores;
 	berth_proto_free(response);
 	if (ok) {
 		sim_trace("user: cancelled job %.8s", job->id);
@@ -107,15 +111,14 @@ static bool cancel(struct berth_rpc_channel *channel, const struct sim_job *job)
 	return ok;
 }
 
-static bool has_work(void)
+void sim_user_restored(void)
 {
 	for (unsigned i = 0; i < sim_world.jobs_count; i++) {
-		const struct sim_job *job = &sim_world.jobs[i];
-		if (!job->submitted || (job->cancels && !job->answered_cancel)) {
-			return true;
-		}
+		struct sim_job *job = &sim_world.jobs[i];
+		bool cancelling;
+		job->submitted = job->submitted && sim_audit_has_job(job->id, &cancelling);
+		job->answered_cancel = job->submitted && cancelling;
 	}
-	return false;
 }
 
 static void run(struct sim_process *process)
@@ -125,7 +128,7 @@ static void run(struct sim_process *process)
 		sim_net_channel(&sim_world.user_address, USER_LINK, BERTH_ROLE_USER, "bob", NULL);
 	sim_world.user_stop = berth_cancel_new(NULL);
 	struct berth_until until = {.deadline_ns = BERTH_NO_DEADLINE_NS, .cancel = sim_world.user_stop};
-	while (has_work() && berth_sleep_ms(PAUSE_MS, until, NULL)) {
+	while (berth_sleep_ms(PAUSE_MS, until, NULL)) {
 		for (unsigned i = 0; sim_operator_has_opened() && i < sim_world.jobs_count; i++) {
 			struct sim_job *job = &sim_world.jobs[i];
 			if (!job->submitted && sim_now() >= job->submit_at_ns) {

@@ -146,6 +146,7 @@ void sim_world_end(void)
 {
 	end_process(&sim_world.user);
 	end_process(&sim_world.operator);
+	sim_restore_end();
 	sim_liar_end();
 	for (unsigned i = 0; i < sim_world.agents_count; i++) {
 		end_process(&sim_world.agents[i].process);

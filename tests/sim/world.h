@@ -21,6 +21,8 @@ struct sim_coordinator {
 	const char *address;
 	struct berth_cancel *stop;
 	bool serves, is_twin;
+	bool has_copy;    // a twin, of the ledger
+	bool is_lost;     // its disk: it begins again on the backup
 	bool has_to_look; // somebody is to be enrolled
 	bool power;       // its next death takes the power
 	unsigned starts, failed_starts;
@@ -81,6 +83,8 @@ struct sim_world {
 	bool healing;      // faults are over: what died comes back at once
 	int64_t healed_ns; // since then
 	struct sim_random random;
+	bool backs_up;     // a backup is made, or was
+	unsigned restores; // from it
 	unsigned coordinator_deaths, agent_deaths;
 };
 extern struct sim_world sim_world;
@@ -102,6 +106,12 @@ void sim_agent_take_certificate(struct sim_agent *agent);
 void sim_coordinator_look(struct sim_coordinator *coordinator); // who waits to be enrolled?
 void sim_user_begin(void);
 void sim_operator_begin(void);
+void sim_user_restored(void); // what the ledger does not have (any more) is to be asked for again
+void sim_operator_restored(void);
+// restore.c
+void sim_restore_begin(int64_t lost_after_ns);
+void sim_restore_put_back(struct sim_coordinator *coordinator);
+void sim_restore_end(void);
 // liar.c
 void sim_liar_begin(void);
 void sim_liar_end(void);
