@@ -89,7 +89,7 @@ static bool finish(struct berth_rpc_channel *channel, const char *id)
 	return ok;
 }
 
-// What was copied may be restored from then on, whether or not its end was heard.
+// True once the coordinator has heard that the copy was verified.
 static bool back_up(struct berth_rpc_channel *channel)
 {
 	const Berth__V1__BeginBackupRequest request = BERTH__V1__BEGIN_BACKUP_REQUEST__INIT;
