@@ -274,8 +274,8 @@ static void obey(struct berth_agent_core *core, const Berth__V1__Welcome *welcom
 	if (!same || core->unsaved) {
 		save(core, same, now_ns, actions);
 	}
-	core->stable_known =
-		false; // whether backups are kept is said anew, by each stream's first acknowledged heartbeat
+	// Whether backups are kept is said anew on each stream, by the first heartbeat that is answered.
+	core->stable_known = false;
 	core->hold_ms = welcome->hold_ms;
 	core->heartbeat_ms = pace_ms(welcome);
 	agent_core_trials_rehold(core);
