@@ -98,7 +98,8 @@ void berth_rpc_call_start(struct berth_rpc_call *call, struct berth_rpc_tag *tag
 
 void berth_rpc_call_read(struct berth_rpc_call *call)
 {
-	if (call->closed || call->reading || call->read_ended || call->inbox || call->reads_wanted == 0) {
+	if (call->corked || call->closed || call->reading || call->read_ended || call->inbox ||
+		call->reads_wanted == 0) {
 		return;
 	}
 	call->reads_wanted--;
@@ -139,7 +140,8 @@ void berth_rpc_call_flush(struct berth_rpc_call *call)
 {
 	struct berth_rpc_queued *first = call->queue;
 	bool last = call->finishing && (!first || !first->next);
-	if (call->closed || call->writing || call->status_sent || (!first && !last) || (answers_once(call) && !last)) {
+	if (call->corked || call->closed || call->writing || call->status_sent || (!first && !last) ||
+		(answers_once(call) && !last)) {
 		return;
 	}
 	grpc_op ops[3];
@@ -236,6 +238,38 @@ void berth_rpc_read_next(struct berth_rpc_call *call)
 		berth_rpc_call_read(call);
 	}
 	pthread_mutex_unlock(&call->lock);
+}
+
+void berth_rpc_cork(struct berth_rpc_call *call)
+{
+	pthread_mutex_lock(&call->lock);
+	call->corked = true;
+	pthread_mutex_unlock(&call->lock);
+}
+
+void berth_rpc_call_uncork(struct berth_rpc_call *call)
+{
+	pthread_mutex_lock(&call->lock);
+	call->corked = false;
+	berth_rpc_call_flush(call);
+	berth_rpc_call_read(call);
+	pthread_mutex_unlock(&call->lock);
+}
+
+void berth_rpc_uncork(struct berth_rpc_call *call, bool behind)
+{
+	bool is_left = false;
+	if (behind) {
+		pthread_mutex_lock(&call->lock);
+		is_left = !call->closed && call->server->writer; // of a call that is not closed the server stands
+		if (is_left) {
+			berth_rpc_writer_add(call->server->writer, call);
+		}
+		pthread_mutex_unlock(&call->lock);
+	}
+	if (!is_left) {
+		berth_rpc_call_uncork(call);
+	}
 }
 
 void berth_rpc_call_finish(struct berth_rpc_call *call, const struct berth_error *error)

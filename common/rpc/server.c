@@ -323,7 +323,11 @@ static bool prepare(
 	if (options->threads > 0) {
 		server->pool = berth_rpc_pool_start(options->threads, err);
 	}
-	return (options->threads <= 0 || server->pool) && bind_to(server, options, err);
+	if (options->writer) {
+		server->writer = berth_rpc_writer_start(err);
+	}
+	return (options->threads <= 0 || server->pool) && (!options->writer || server->writer) &&
+	       bind_to(server, options, err);
 }
 
 struct berth_rpc_server *berth_rpc_server_listen(

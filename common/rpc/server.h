@@ -4,7 +4,7 @@
 // Threads. All servers of a process share one completion-queue thread. With threads == 0 every callback runs on it and
 // must not block: it hands work over and returns. With threads == N, callbacks run on a pool of N threads (but those of
 // a light method), may block, and those of one call never run at the same time. berth_rpc_send, _read_next, _finish,
-// _ref and _unref may be called from any thread.
+// _cork, _uncork, _ref and _unref may be called from any thread.
 //
 // Life of a call: [begin] -> message* -> [half_closed] -> ended. `ended` comes exactly once, last, for every call that
 // had a callback; after it the call stays valid memory while someone holds a reference, and sends to it fail.
@@ -46,6 +46,7 @@ struct berth_rpc_server_options {
 	size_t descriptor_set_size;
 	int threads;                // callbacks: 0 on the completion-queue thread, else a pool of this many
 	size_t send_queue_size_max; // bytes a call may have unsent before berth_rpc_send refuses; 0: 16 MiB
+	bool writer;                // has a thread that begins what was uncorked `behind`
 	int64_t keepalive_ms;       // ping interval on idle connections; 0: 20,000
 	const char *fleet;          // principals of another trust domain are refused; NULL takes any
 };
@@ -86,6 +87,11 @@ size_t berth_rpc_send_queue_size(const struct berth_rpc_call *call);
 // Flow control of streams from the client: after `begin` nothing is read; each call asks for one more message. For
 // unary and server-streaming methods the one message is read by the server itself.
 void berth_rpc_read_next(struct berth_rpc_call *call);
+// Between the two, what is sent, read and finished is only noted; then it begins in one go, first the sends, then the
+// read. Most of what a small message costs is gRPC's beginning to send it: encryption and the system call. `behind`
+// leaves that to the server's writer thread (options.writer), for a caller who has more to do than to wait for it.
+void berth_rpc_cork(struct berth_rpc_call *call);
+void berth_rpc_uncork(struct berth_rpc_call *call, bool behind);
 // Ends the call after what is queued, with OK (error NULL) or the error's status, message and details. Once; later
 // calls do nothing.
 void berth_rpc_finish(struct berth_rpc_call *call, const struct berth_error *error);

@@ -103,11 +103,16 @@ struct berth_rpc_call {
 	grpc_slice status_message, status_details;
 	grpc_metadata trailer;
 
+	bool corked;  // neither reads nor writes begin
+	bool is_left; // in the writer's queue (guarded by the writer, as is the next)
+	struct berth_rpc_call *next_corked;
+
 	int cancelled; // written by gRPC
 	bool closed;   // the end came, and nothing is started any more
 };
 
 struct berth_rpc_pool;
+struct berth_rpc_writer;
 struct berth_rpc_health;
 
 struct berth_rpc_server {
@@ -117,7 +122,8 @@ struct berth_rpc_server {
 	size_t served_count;
 	struct berth_rpc_accept *accepts;
 	size_t accepts_count;
-	struct berth_rpc_pool *pool; // NULL: callbacks on the poller
+	struct berth_rpc_pool *pool;     // NULL: callbacks on the poller
+	struct berth_rpc_writer *writer; // NULL: who uncorks writes
 	struct berth_rpc_health *health;
 	struct berth_rpc_peers *peers; // NULL without TLS
 	size_t send_queue_size_max;
@@ -147,6 +153,7 @@ void berth_rpc_call_start(struct berth_rpc_call *call, struct berth_rpc_tag *tag
 void berth_rpc_call_read(struct berth_rpc_call *call);  // starts a read where one is wanted and possible
 void berth_rpc_call_flush(struct berth_rpc_call *call); // starts a write where one is due and possible
 void berth_rpc_call_finish(struct berth_rpc_call *call, const struct berth_error *error);
+void berth_rpc_call_uncork(struct berth_rpc_call *call); // takes the call's lock
 
 // call_events.c: gives back the call's lock and has its events told, on the pool or, without one, right here (then only
 // the poller may call it).
@@ -157,6 +164,11 @@ void berth_rpc_call_tell(struct berth_rpc_call *call); // the pool's work
 struct berth_rpc_pool *berth_rpc_pool_start(int threads, struct berth_error *err);
 void berth_rpc_pool_add(struct berth_rpc_pool *pool, struct berth_rpc_call *call);
 void berth_rpc_pool_stop(struct berth_rpc_pool *pool); // after its last call; NULL is allowed
+
+// writer.c: the call is uncorked on the writer's thread. With the call's lock.
+struct berth_rpc_writer *berth_rpc_writer_start(struct berth_error *err);
+void berth_rpc_writer_add(struct berth_rpc_writer *writer, struct berth_rpc_call *call);
+void berth_rpc_writer_stop(struct berth_rpc_writer *writer); // after its last call; NULL is allowed
 
 // health.c
 #define BERTH_RPC_HEALTH_METHODS 2

@@ -32,6 +32,7 @@ void berth_rpc_server_free(struct berth_rpc_server *server)
 	grpc.server_destroy(server->server);
 	berth_rpc_poller_pass();
 	berth_rpc_pool_stop(server->pool);
+	berth_rpc_writer_stop(server->writer);
 	for (size_t i = 0; i < server->served_count; i++) {
 		berth_rpc_methods_clear(&server->served[i].method, 1);
 	}

@@ -207,6 +207,7 @@ static bool listen_on_ports(
 		.descriptor_set = berth_descriptor_set,
 		.descriptor_set_size = berth_descriptor_set_size,
 		.threads = BERTH_SERVICE_THREADS,
+		.writer = true,
 		.fleet = daemon->fleet};
 	daemon->server = berth_rpc_server_listen(&server, err);
 	if (!daemon->server) {
@@ -216,6 +217,7 @@ static bool listen_on_ports(
 	server.services = &blobs;
 	server.services_count = 1;
 	server.threads = BERTH_BLOB_THREADS;
+	server.writer = false;
 	server.send_queue_size_max = BERTH_BLOB_UNSENT_MAX;
 	daemon->blob_server = berth_rpc_server_listen(&server, err);
 	return daemon->blob_server != NULL;

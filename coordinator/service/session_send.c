@@ -74,9 +74,10 @@ void session_forget(struct session *session)
 
 // The next message is read after the answer to the last is sent, in this order: gRPC gives the window that the last one
 // took back in a write of its own if a reader waits already, and along with the answer if none does.
-void session_flush(struct session *session)
+static void flush(struct session *session, bool behind)
 {
 	struct berth_error err;
+	berth_rpc_cork(session->call);
 	if (session->outgoing.n_messages && !berth_rpc_send(session->call, &session->outgoing.base, &err)) {
 		// A stream that can't take it is over for the agent: it comes back and is told again.
 		berth_rpc_finish(session->call, &err);
@@ -86,12 +87,22 @@ void session_flush(struct session *session)
 		session->decided = false;
 		berth_rpc_read_next(session->call);
 	}
+	berth_rpc_uncork(session->call, behind);
+}
+
+void session_flush(struct session *session)
+{
+	flush(session, false);
 }
 
 void berth_sessions_settled(struct berth_daemon *daemon)
 {
+	// One answer leaves soonest from here. Of many, the last would wait for all others and the next batch for the
+	// last.
+	struct session *first = daemon->sessions->pending;
+	bool many = first && first->pending_next;
 	while (daemon->sessions->pending) {
-		session_flush(daemon->sessions->pending);
+		flush(daemon->sessions->pending, many);
 	}
 }
 

@@ -40,6 +40,20 @@ bool ring_pop(struct ring *ring, void *item)
 	return true;
 }
 
+bool ring_pop_any(struct ring *ring, void *item)
+{
+	if (!ring->count) {
+		return false;
+	}
+	size_t at = (ring->head + (size_t)(drand48() * (double)ring->count)) % ring->size;
+	char *items = ring->items;
+	memcpy(item, items + at * ring->item_size, ring->item_size);
+	memmove(items + at * ring->item_size, items + ring->head * ring->item_size, ring->item_size);
+	ring->head = (ring->head + 1) % ring->size;
+	ring->count--;
+	return true;
+}
+
 void agent_open(struct load *load, struct agent *agent, uint32_t number)
 {
 	uint32_t slots = load->options.slots;

@@ -120,7 +120,9 @@ static void complete_due(struct load *load, struct pace *pace)
 	int64_t now_ns = berth_boot_ns();
 	struct held held;
 	while (load->options.rate > 0 && pace->next_ns <= now_ns) {
-		if (ring_pop(&load->held, &held)) {
+		// Trials end independently of each other. The first that came would be one of many that its agent got
+		// together, and those would queue behind each other.
+		if (ring_pop_any(&load->held, &held)) {
 			agent_complete(held.agent, held.slot, pace->next_ns);
 			agent_send(held.agent);
 		} else {

@@ -55,7 +55,8 @@ struct ring { // of items of one size, first in, first out
 struct ring ring_new(size_t item_size, size_t size);
 void ring_push(struct ring *ring, const void *item);
 bool ring_pop(struct ring *ring, void *item);
-const void *ring_first(const struct ring *ring); // NULL: empty
+const void *ring_first(const struct ring *ring);  // NULL: empty
+bool ring_pop_any(struct ring *ring, void *item); // any, all alike
 
 struct planned { // to be completed
 	uint32_t slot;
@@ -85,7 +86,8 @@ struct load {
 	struct operator_ operator_;
 	grpc_completion_queue *queue;
 	struct agent *agents;
-	struct ring held, late; // late: scheduled completions that found nothing held
+	struct ring held; // with a rate: any of them may end next; else the first, when it has waited
+	struct ring late; // scheduled completions that found nothing held
 	char job[BERTH_ID_SIZE];
 	struct trial *trials;
 	uint32_t trials_count, ready, over;

@@ -24,7 +24,7 @@ typedef Berth__Test__V1__Number number_proto;
 struct echo {
 	struct berth_rpc_server *server;
 	char *address;
-	bool quiet;
+	bool quiet, writer;
 	atomic_int overlaps, at_once, most_at_once;
 	pthread_mutex_t lock;
 	pthread_cond_t added;
@@ -263,6 +263,10 @@ static void chat(struct berth_rpc_call *call, const ProtobufCMessage *message, v
 	const text_proto *text = (const text_proto *)message;
 	struct call_data *data = berth_rpc_call_data(call);
 	bool pause = strcmp(text->text, "pause") == 0;
+	bool corks = strcmp(text->text, "cork") == 0;
+	if (echo->writer || corks) {
+		berth_rpc_cork(call);
+	}
 	if (!pause) {
 		berth_rpc_read_next(call);
 	}
@@ -272,6 +276,11 @@ static void chat(struct berth_rpc_call *call, const ProtobufCMessage *message, v
 		berth_rpc_finish(call, NULL);
 	} else if (!fail_as_asked(call, text->text)) {
 		berth_rpc_send(call, message, NULL);
+	}
+	if (corks) {
+		record(echo, "Chat", "corked", "");
+	} else if (echo->writer) {
+		berth_rpc_uncork(call, true);
 	}
 	leave(echo, data);
 }
@@ -313,6 +322,7 @@ struct echo *echo_start(const struct echo_options *options, struct berth_error *
 	};
 	struct echo *echo = berth_alloc(sizeof *echo);
 	echo->quiet = options->quiet;
+	echo->writer = options->writer;
 	pthread_mutex_init(&echo->lock, NULL);
 	pthread_cond_init(&echo->added, NULL);
 	const struct berth_rpc_service service = {
@@ -330,6 +340,7 @@ struct echo *echo_start(const struct echo_options *options, struct berth_error *
 		.descriptor_set_size = echo_set_size,
 		.threads = options->threads,
 		.send_queue_size_max = options->send_queue_size_max,
+		.writer = options->writer,
 		.fleet = options->fleet,
 	};
 	echo->server = berth_rpc_server_start(&server, err);
@@ -401,12 +412,33 @@ bool echo_wait(struct echo *echo, const char *line, int times)
 	return status == 0;
 }
 
-void echo_read_next(struct echo *echo)
+static struct berth_rpc_call *last_chat(struct echo *echo)
 {
 	pthread_mutex_lock(&echo->lock);
 	struct berth_rpc_call *call = berth_rpc_call_ref(echo->chat);
 	pthread_mutex_unlock(&echo->lock);
+	return call;
+}
+
+void echo_read_next(struct echo *echo)
+{
+	struct berth_rpc_call *call = last_chat(echo);
 	berth_rpc_read_next(call);
+	berth_rpc_call_unref(call);
+}
+
+bool echo_has_unsent(struct echo *echo)
+{
+	struct berth_rpc_call *call = last_chat(echo);
+	bool has_unsent = berth_rpc_send_queue_size(call) > 0;
+	berth_rpc_call_unref(call);
+	return has_unsent;
+}
+
+void echo_uncork(struct echo *echo)
+{
+	struct berth_rpc_call *call = last_chat(echo);
+	berth_rpc_uncork(call, echo->writer);
 	berth_rpc_call_unref(call);
 }
 

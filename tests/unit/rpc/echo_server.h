@@ -13,6 +13,7 @@
 // Join answers with all texts joined. Chat echoes each, and knows fail:NAME and
 //   pause      is echoed, and nothing more is read until echo_read_next
 //   end        ends with OK, whatever the client still sends
+//   cork       is echoed, and the next is read, after echo_uncork
 #pragma once
 
 #include "common/rpc/server.h"
@@ -22,9 +23,10 @@ struct echo_options {
 	const struct berth_rpc_tls *tls;
 	const char *fleet;
 	int threads;
+	bool writer; // Chat leaves all that it does to the server's writer
 	size_t send_queue_size_max;
 	unsigned roles; // 0: anyone
-	bool quiet;	// keeps no record
+	bool quiet;     // keeps no record
 };
 
 struct echo;
@@ -41,6 +43,9 @@ bool echo_wait(struct echo *echo, const char *line, int times);
 int echo_seen(struct echo *echo, const char *line);
 // Reads on in the last call of Chat.
 void echo_read_next(struct echo *echo);
+// The same call: whether something waits to be sent, and the end of its cork.
+bool echo_has_unsent(struct echo *echo);
+void echo_uncork(struct echo *echo);
 // How often a callback ran while another of the same call did, and the most callbacks at one moment.
 int echo_overlaps(struct echo *echo);
 int echo_most_at_once(struct echo *echo);

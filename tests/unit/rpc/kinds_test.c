@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The four kinds of methods, and what a handler learns of its call.
 #include <pthread.h>
+#include <sched.h>
 
 #include "common/base/file.h"
 #include "tests/unit/rpc/client_support.h"
@@ -10,10 +11,10 @@ struct fixture {
 	struct berth_rpc_channel *channel;
 };
 
-static int start(void **state, int threads)
+static int start(void **state, const struct echo_options *options)
 {
 	struct fixture *fixture = berth_alloc(sizeof *fixture);
-	fixture->echo = must_start(&(struct echo_options){.threads = threads});
+	fixture->echo = must_start(options);
 	fixture->channel = must_connect(echo_address(fixture->echo), NULL);
 	*state = fixture;
 	return 0;
@@ -21,12 +22,17 @@ static int start(void **state, int threads)
 
 static int start_on_queue(void **state)
 {
-	return start(state, 0);
+	return start(state, &(struct echo_options){0});
 }
 
 static int start_on_pool(void **state)
 {
-	return start(state, 3);
+	return start(state, &(struct echo_options){.threads = 3});
+}
+
+static int start_with_writer(void **state)
+{
+	return start(state, &(struct echo_options){.threads = 3, .writer = true});
 }
 
 static int stop(void **state)
@@ -120,6 +126,44 @@ static void server_may_end_a_stream_first(void **state)
 	assert_false(send_text(stream, "too late", &err));
 	berth_rpc_stream_free(stream);
 	assert_true(echo_wait(fixture->echo, "Chat ended", 1));
+}
+
+#define UNSENT_LOOKS 200 // long enough for an answer that is not held back to have left
+
+static void what_is_corked_begins_when_it_is_uncorked(void **state)
+{
+	struct fixture *fixture = *state;
+	struct berth_error err;
+	struct berth_rpc_stream *stream = must_open(fixture->channel, "Chat");
+	for (int i = 1; i <= 3; i++) {
+		assert_ok(send_text(stream, "cork", &err), err);
+		assert_ok(send_text(stream, "behind it", &err), err);
+		assert_true(echo_wait(fixture->echo, "Chat corked", i));
+		for (int look = 0; look < UNSENT_LOOKS; look++) {
+			assert_true(echo_has_unsent(fixture->echo));
+			sched_yield();
+		}
+		assert_int_equal(echo_seen(fixture->echo, "Chat message behind it"), i - 1);
+		echo_uncork(fixture->echo);
+		must_receive_text(stream, "cork");
+		must_receive_text(stream, "behind it");
+	}
+	assert_ok(send_text(stream, "fail:DENIED", &err), err);
+	must_fail(stream, BERTH_ERROR_DENIED, "asked for DENIED");
+	berth_rpc_stream_free(stream);
+	assert_true(echo_wait(fixture->echo, "Chat ended", 1));
+}
+
+static void a_call_may_end_while_it_is_corked(void **state)
+{
+	struct fixture *fixture = *state;
+	struct berth_error err;
+	struct berth_rpc_stream *stream = must_open(fixture->channel, "Chat");
+	assert_ok(send_text(stream, "cork", &err), err);
+	assert_true(echo_wait(fixture->echo, "Chat corked", 1));
+	berth_rpc_stream_free(stream); // cancels
+	assert_true(echo_wait(fixture->echo, "Chat cancelled", 1));
+	echo_uncork(fixture->echo);
 }
 
 #define PUMPED 2000
@@ -237,6 +281,11 @@ static void a_unix_socket_serves_as_well(void **state)
 #test " (pool)", test, start_on_pool, stop, NULL                                                       \
 	}
 
+#define WITH_WRITER(test)                                                                                              \
+	{                                                                                                              \
+#test " (writer)", test, start_with_writer, stop, NULL                                                 \
+	}
+
 static const struct CMUnitTest tests[] = {
 	BOTH(unary_answers),
 	BOTH(an_empty_message_is_a_message),
@@ -248,6 +297,13 @@ static const struct CMUnitTest tests[] = {
 	BOTH(a_large_message_passes_and_one_above_the_limit_is_refused),
 	BOTH(a_handler_sees_deadline_peer_and_headers),
 	BOTH(calls_of_the_wrong_kind_or_type_are_refused_before_they_leave),
+	BOTH(what_is_corked_begins_when_it_is_uncorked),
+	BOTH(a_call_may_end_while_it_is_corked),
+	WITH_WRITER(bidi_goes_both_ways),
+	WITH_WRITER(server_may_end_a_stream_first),
+	WITH_WRITER(one_thread_sends_while_another_receives),
+	WITH_WRITER(what_is_corked_begins_when_it_is_uncorked),
+	WITH_WRITER(a_call_may_end_while_it_is_corked),
 	cmocka_unit_test(a_unix_socket_serves_as_well),
 };
 
