@@ -15,6 +15,23 @@ void *berth_proto_unpack(const ProtobufCMessageDescriptor *type, const void *dat
 	return message;
 }
 
+static void *take(void *arena, size_t size)
+{
+	return berth_arena_take(arena, size);
+}
+
+static void give_back(void *arena, void *part)
+{
+	berth_arena_give_back(arena, part);
+}
+
+void *berth_proto_unpack_in(
+	struct berth_arena *arena, const ProtobufCMessageDescriptor *type, const void *data, size_t size)
+{
+	ProtobufCAllocator allocator = {.alloc = take, .free = give_back, .allocator_data = arena};
+	return protobuf_c_message_unpack(type, &allocator, size, data);
+}
+
 void berth_proto_free(void *message)
 {
 	if (message) {

@@ -5,6 +5,7 @@
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
 
+#include "common/base/arena.h"
 #include "common/base/buf.h"
 #include "common/base/digest.h"
 #include "common/base/error.h"
@@ -22,6 +23,9 @@ struct berth_digest berth_proto_sha256(const void *message);
 // CORRUPT with `what` when the bytes are not such a message.
 void *berth_proto_unpack(const ProtobufCMessageDescriptor *type, const void *data, size_t size, const char *what,
 	struct berth_error *err);
+// The same with all its parts in an arena: nothing of it may be set or freed. NULL when the bytes are no such message.
+void *berth_proto_unpack_in(
+	struct berth_arena *arena, const ProtobufCMessageDescriptor *type, const void *data, size_t size);
 void berth_proto_free(void *message);               // NULL is allowed
 void berth_proto_cleanup(void *pointer_to_message); // for BERTH_AUTO
 // Replaces a string field of an owned message by a copy.

@@ -172,13 +172,25 @@ static void assert_packed(const void *message, const struct berth_buf *wanted)
 	assert_int_equal(packed.data[packed.size], 0);
 }
 
+// In an arena that expects nothing, and one that expects more than enough; cut off, it is no such message or another.
+static void assert_unpacked(const struct berth_buf *packed, const ProtobufCMessageDescriptor *type)
+{
+	const size_t first_sizes[] = {0, 64 * packed->size};
+	for (size_t i = 0; i < BERTH_COUNT(first_sizes); i++) {
+		struct berth_arena *arena = berth_arena_new(first_sizes[i]);
+		assert_packed(berth_proto_unpack_in(arena, type, packed->data, packed->size), packed);
+		berth_proto_unpack_in(arena, type, packed->data, packed->size / 2);
+		berth_arena_free(arena);
+	}
+}
+
 static void packing_gives_the_librarys_bytes_and_copies_and_digests_are_of_the_same(void **state)
 {
 	(void)state;
 	size_t largest = 0;
 	for (int round = 0; round < ROUNDS; round++) {
-		BERTH_AUTO(berth_proto_cleanup)
-		ProtobufCMessage *message = make(types[(size_t)round % BERTH_COUNT(types)], 0);
+		const ProtobufCMessageDescriptor *type = types[(size_t)round % BERTH_COUNT(types)];
+		BERTH_AUTO(berth_proto_cleanup) ProtobufCMessage *message = make(type, 0);
 		BERTH_AUTO(berth_buf_free) struct berth_buf wanted = {0};
 		pack_by_library(message, &wanted);
 		assert_packed(message, &wanted);
@@ -192,6 +204,7 @@ static void packing_gives_the_librarys_bytes_and_copies_and_digests_are_of_the_s
 		assert_packed(compact, &wanted);
 		berth_proto_free(copy);
 		berth_proto_compact_free(compact);
+		assert_unpacked(&wanted, type);
 		largest = wanted.size > largest ? wanted.size : largest;
 	}
 	assert_true(largest > 16384); // a length of three bytes
