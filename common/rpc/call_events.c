@@ -79,17 +79,22 @@ static unsigned take_event(struct berth_rpc_call *call)
 static void tell_message(struct berth_rpc_call *call, grpc_byte_buffer *buffer)
 {
 	const struct berth_rpc_served *served = call->served;
-	ProtobufCMessage *message = berth_rpc_unpack(served->method.input, buffer);
+	ProtobufCMessage *message = berth_rpc_unpack(served->method.input, buffer, &call->arena);
 	grpc.byte_buffer_destroy(buffer);
 	if (message) {
 		served->handler.message(call, message, served->context);
-		protobuf_c_message_free_unpacked(message, NULL);
-		return;
+	} else {
+		struct berth_error err;
+		berth_fail(&err, BERTH_ERROR_INVALID, "%s: the bytes are no %s", served->method.path,
+			served->method.input->name);
+		berth_rpc_finish(call, &err);
 	}
-	struct berth_error err;
-	berth_fail(
-		&err, BERTH_ERROR_INVALID, "%s: the bytes are no %s", served->method.path, served->method.input->name);
-	berth_rpc_finish(call, &err);
+	berth_arena_free(BERTH_STEAL(call->arena));
+}
+
+struct berth_arena *berth_rpc_keep_message(struct berth_rpc_call *call)
+{
+	return BERTH_STEAL(call->arena);
 }
 
 // Nothing touches the call after this but those who hold a reference.

@@ -2,6 +2,7 @@
 // What server and client of this folder share: bytes on the wire, clocks, credentials, and what TSan must be told.
 #pragma once
 
+#include "common/base/arena.h"
 #include "common/base/clock.h"
 #include "common/rpc/descriptor.h"
 #include "common/rpc/grpc_library.h"
@@ -34,8 +35,10 @@
 
 // wire.c
 grpc_byte_buffer *berth_rpc_pack(const ProtobufCMessage *message);
-// NULL when the bytes are no such message. The buffer stays the caller's.
-ProtobufCMessage *berth_rpc_unpack(const ProtobufCMessageDescriptor *type, grpc_byte_buffer *buffer);
+// NULL when the bytes are no such message. The buffer stays the caller's. With `arena`: the message is in a new one,
+// which is the caller's also when this fails (and may be NULL then); without: freed by berth_proto_free.
+ProtobufCMessage *berth_rpc_unpack(
+	const ProtobufCMessageDescriptor *type, grpc_byte_buffer *buffer, struct berth_arena **arena);
 bool berth_rpc_slice_is(grpc_slice slice, const char *text);
 char *berth_rpc_slice_text(grpc_slice slice); // the caller frees
 // The boot clock's deadline as gRPC's monotonic one, so that a step of the wall clock does not move it.

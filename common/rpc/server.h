@@ -13,6 +13,7 @@
 // A principal whose role is not in the handler's mask never reaches a callback (PERMISSION_DENIED names both).
 #pragma once
 
+#include "common/base/arena.h"
 #include "common/rpc/rpc.h"
 
 struct berth_rpc_server;
@@ -22,7 +23,8 @@ struct berth_rpc_handler {
 	const char *method; // as in the .proto: "SubmitJob"
 	unsigned roles;     // enum berth_rpc_role bits
 	bool light; // its callbacks never wait: they run on the completion-queue thread even where there is a pool
-	// All but `message` may be NULL. `message` is freed when the callback returns.
+	// All but `message` may be NULL. The message is one piece, of which nothing may be set or freed; it ends when
+	// the callback returns, unless that keeps it.
 	void (*begin)(struct berth_rpc_call *call, void *context);
 	void (*message)(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context);
 	void (*half_closed)(struct berth_rpc_call *call, void *context); // the client sends no more
@@ -66,6 +68,9 @@ void berth_rpc_server_set_serving(struct berth_rpc_server *server, bool serving)
 // Takes no new call, gives running ones `grace_ms`, cancels the rest, waits for every `ended`, frees the server. Not
 // from a callback.
 void berth_rpc_server_stop(struct berth_rpc_server *server, int64_t grace_ms);
+
+// In a `message` callback, once: the message stays, in this arena, until the caller frees that.
+struct berth_arena *berth_rpc_keep_message(struct berth_rpc_call *call);
 
 const struct berth_rpc_principal *berth_rpc_call_principal(const struct berth_rpc_call *call);
 // The first value of a request header, or NULL; valid while the call is.

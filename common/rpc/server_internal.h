@@ -86,6 +86,7 @@ struct berth_rpc_call {
 	bool silent; // refused before it began: no callbacks
 
 	unsigned events;             // berth_rpc_event bits to be told
+	struct berth_arena *arena;   // of the message that is being told, on the strand alone
 	bool on_strand;              // a thread of the pool has it or will get it
 	struct berth_rpc_call *next; // in the pool's queue (guarded by the pool)
 

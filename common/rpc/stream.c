@@ -180,7 +180,7 @@ enum berth_rpc_received berth_rpc_stream_receive(
 	if (!buffer) {
 		return take_end(stream, err);
 	}
-	*message = berth_rpc_unpack(stream->method->output, buffer);
+	*message = berth_rpc_unpack(stream->method->output, buffer, NULL);
 	grpc.byte_buffer_destroy(buffer);
 	if (*message) {
 		return BERTH_RPC_MESSAGE;

@@ -52,7 +52,7 @@ static bool result(struct berth_rpc_channel *channel, const struct exchange *exc
 			berth_rpc_channel_address(channel), err);
 		return false;
 	}
-	*response = exchange->response ? berth_rpc_unpack(method->output, exchange->response) : NULL;
+	*response = exchange->response ? berth_rpc_unpack(method->output, exchange->response, NULL) : NULL;
 	if (!*response) {
 		return berth_fail(err, BERTH_ERROR_INTERNAL, "%s: the server's answer is no %s", method->path,
 			method->output->name);

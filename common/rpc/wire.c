@@ -8,6 +8,10 @@
 #include "common/rpc/depth.h"
 #include "common/rpc/internal.h"
 
+// What a message is in memory, by its packed bytes: 2.3 times in a session (and more for the smallest), 3.1 for a job.
+#define UNPACKED_SHARE    3
+#define UNPACKED_AT_LEAST 256
+
 grpc_byte_buffer *berth_rpc_pack(const ProtobufCMessage *message)
 {
 	struct berth_buf packed = {0};
@@ -18,12 +22,21 @@ grpc_byte_buffer *berth_rpc_pack(const ProtobufCMessage *message)
 	return buffer;
 }
 
-static ProtobufCMessage *unpack(const ProtobufCMessageDescriptor *type, const uint8_t *data, size_t size)
+static ProtobufCMessage *unpack(
+	const ProtobufCMessageDescriptor *type, const uint8_t *data, size_t size, struct berth_arena **arena)
 {
-	return berth_rpc_depth_is_bounded(type, data, size) ? protobuf_c_message_unpack(type, NULL, size, data) : NULL;
+	if (!berth_rpc_depth_is_bounded(type, data, size)) {
+		return NULL;
+	}
+	if (!arena) {
+		return protobuf_c_message_unpack(type, NULL, size, data);
+	}
+	*arena = berth_arena_new(UNPACKED_AT_LEAST + size * UNPACKED_SHARE);
+	return berth_proto_unpack_in(*arena, type, data, size);
 }
 
-ProtobufCMessage *berth_rpc_unpack(const ProtobufCMessageDescriptor *type, grpc_byte_buffer *buffer)
+ProtobufCMessage *berth_rpc_unpack(
+	const ProtobufCMessageDescriptor *type, grpc_byte_buffer *buffer, struct berth_arena **arena)
 {
 	size_t size = grpc.byte_buffer_length(buffer);
 	grpc_byte_buffer_reader reader;
@@ -33,14 +46,14 @@ ProtobufCMessage *berth_rpc_unpack(const ProtobufCMessageDescriptor *type, grpc_
 	ProtobufCMessage *message = NULL;
 	grpc_slice *first = NULL;
 	if (!grpc.byte_buffer_reader_peek(&reader, &first)) {
-		message = unpack(type, (const uint8_t *)"", 0);
+		message = unpack(type, (const uint8_t *)"", 0, arena);
 	} else if (GRPC_SLICE_LENGTH(*first) == size) {
-		message = unpack(type, GRPC_SLICE_START_PTR(*first), size);
+		message = unpack(type, GRPC_SLICE_START_PTR(*first), size, arena);
 	} else {
 		grpc.byte_buffer_reader_destroy(&reader);
 		grpc.byte_buffer_reader_init(&reader, buffer);
 		grpc_slice whole = grpc.byte_buffer_reader_readall(&reader);
-		message = unpack(type, GRPC_SLICE_START_PTR(whole), size);
+		message = unpack(type, GRPC_SLICE_START_PTR(whole), size, arena);
 		grpc.slice_unref(whole);
 	}
 	grpc.byte_buffer_reader_destroy(&reader);

@@ -258,7 +258,8 @@ struct finish {
 	struct berth_engine_request request;
 	struct berth_daemon *daemon;
 	struct berth_rpc_call *call; // referenced
-	Berth__V1__FinishBackupRequest *message;
+	const Berth__V1__FinishBackupRequest *message;
+	struct berth_arena *memory; // of the message
 	struct berth_ledger_head head;
 };
 
@@ -291,7 +292,7 @@ static void finished(
 	}
 	berth_reply(finish->call, ok ? &response : NULL, &outcome->error);
 	berth_rpc_call_unref(finish->call);
-	berth_proto_free(finish->message);
+	berth_arena_free(finish->memory);
 	free(finish);
 }
 
@@ -306,7 +307,8 @@ void berth_backup_finish(struct berth_rpc_call *call, const ProtobufCMessage *me
 	struct finish *finish = berth_alloc(sizeof *finish);
 	finish->daemon = daemon;
 	finish->call = berth_rpc_call_ref(call);
-	finish->message = berth_proto_clone(message);
+	finish->message = asked;
+	finish->memory = berth_rpc_keep_message(call);
 	finish->request.command.kind = BERTH_COMMAND_BACKUP_VERIFIED;
 	finish->request.command.backup = finish->message;
 	finish->request.principal = *berth_rpc_call_principal(call);
@@ -316,7 +318,7 @@ void berth_backup_finish(struct berth_rpc_call *call, const ProtobufCMessage *me
 	if (!ok || !berth_engine_post(daemon->engine, &finish->request, &err)) {
 		berth_rpc_finish(call, &err);
 		berth_rpc_call_unref(finish->call);
-		berth_proto_free(finish->message);
+		berth_arena_free(finish->memory);
 		free(finish);
 	}
 }

@@ -17,12 +17,13 @@ struct change {
 	struct berth_engine_request request;
 	struct berth_daemon *daemon;
 	struct berth_rpc_call *call;
-	void *message;
+	const void *message;
+	struct berth_arena *memory; // of the message
 };
 
 static void free_change(struct change *change)
 {
-	berth_proto_free(change->message);
+	berth_arena_free(change->memory);
 	berth_rpc_call_unref(change->call);
 	free(change);
 }
@@ -43,7 +44,8 @@ static struct change *new_change(struct berth_rpc_call *call, const ProtobufCMes
 	struct change *change = berth_alloc(sizeof *change);
 	change->daemon = context;
 	change->call = berth_rpc_call_ref(call);
-	change->message = berth_proto_clone(message);
+	change->message = message;
+	change->memory = berth_rpc_keep_message(call);
 	return change;
 }
 

@@ -21,7 +21,8 @@ struct enrolment {
 	struct berth_engine_request request;
 	struct berth_daemon *daemon;
 	struct berth_rpc_call *call;
-	Berth__V1__EnrollRequest *message;
+	const Berth__V1__EnrollRequest *message;
+	struct berth_arena *memory; // of the message
 	char *certificate;
 	char fingerprint[BERTH_DIGEST_HEX_SIZE];
 	char key_id[BERTH_DIGEST_HEX_SIZE];
@@ -29,7 +30,7 @@ struct enrolment {
 
 static void free_enrolment(struct enrolment *enrolment)
 {
-	berth_proto_free(enrolment->message);
+	berth_arena_free(enrolment->memory);
 	berth_rpc_call_unref(enrolment->call);
 	free(enrolment->certificate);
 	free(enrolment);
@@ -89,7 +90,8 @@ static void enroll(struct berth_rpc_call *call, const ProtobufCMessage *message,
 	struct enrolment *enrolment = berth_alloc(sizeof *enrolment);
 	enrolment->daemon = daemon;
 	enrolment->call = berth_rpc_call_ref(call);
-	enrolment->message = berth_proto_clone(message);
+	enrolment->message = (const Berth__V1__EnrollRequest *)message;
+	enrolment->memory = berth_rpc_keep_message(call);
 	bool ok = prepare_enrolment(daemon, enrolment, &err);
 	if (ok) {
 		struct berth_command *command = &enrolment->request.command;
@@ -191,13 +193,14 @@ static void get_agent(struct berth_rpc_call *call, const ProtobufCMessage *messa
 struct forgetting {
 	struct berth_engine_request request;
 	struct berth_rpc_call *call;
-	Berth__V1__ForgetAgentRequest *message;
+	const Berth__V1__ForgetAgentRequest *message;
+	struct berth_arena *memory; // of the message
 };
 
 static void free_forgetting(struct forgetting *forgetting)
 {
 	berth_rpc_call_unref(forgetting->call);
-	berth_proto_free(forgetting->message);
+	berth_arena_free(forgetting->memory);
 	free(forgetting);
 }
 
@@ -228,7 +231,8 @@ static void forget_agent(struct berth_rpc_call *call, const ProtobufCMessage *me
 	struct berth_error err;
 	struct forgetting *forgetting = berth_alloc(sizeof *forgetting);
 	forgetting->call = berth_rpc_call_ref(call);
-	forgetting->message = berth_proto_clone(message);
+	forgetting->message = (const Berth__V1__ForgetAgentRequest *)message;
+	forgetting->memory = berth_rpc_keep_message(call);
 	forgetting->request.command.kind = BERTH_COMMAND_FORGET_AGENT;
 	forgetting->request.command.agent = forgetting->message->name;
 	forgetting->request.command.reason = forgetting->message->reason;

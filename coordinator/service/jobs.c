@@ -23,30 +23,20 @@ static size_t limit_of(uint32_t asked, size_t most, size_t otherwise)
 struct submission {
 	struct berth_engine_request request;
 	struct berth_rpc_call *call;
-	Berth__V1__SubmitJobRequest *message;
-	struct berth_buf secrets; // packed
+	const Berth__V1__SubmitJobRequest *message;
+	struct berth_arena *memory; // of the message
+	struct berth_buf secrets;   // packed
 	char job_id[BERTH_ID_SIZE];
 	uint8_t seed[16];
 };
 
-static void wipe_secrets(Berth__V1__SecretSet *set)
-{
-	for (size_t i = 0; set && i < set->n_secrets; i++) {
-		char *value = set->secrets[i]->value;
-		if (value != protobuf_c_empty_string) {
-			explicit_bzero(value, strlen(value));
-		}
-	}
-}
-
 static void free_submission(struct submission *submission)
 {
-	wipe_secrets(submission->message->secrets);
 	if (submission->secrets.data) {
 		explicit_bzero(submission->secrets.data, submission->secrets.capacity);
 	}
 	berth_buf_free(&submission->secrets);
-	berth_proto_free(submission->message);
+	berth_arena_free(submission->memory);
 	berth_rpc_call_unref(submission->call);
 	free(submission);
 }
@@ -102,22 +92,14 @@ static struct berth_digest request_digest(const Berth__V1__SubmitJobRequest *sub
 	return berth_proto_sha256(&bare);
 }
 
-// What the request holds, moved: a job of 100,000 tasks is not copied. What is left is empty.
-static Berth__V1__SubmitJobRequest *take_request(Berth__V1__SubmitJobRequest *message)
-{
-	Berth__V1__SubmitJobRequest *taken = berth_alloc(sizeof *taken);
-	*taken = *message;
-	berth__v1__submit_job_request__init(message);
-	return taken;
-}
-
 static void submit_job(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context)
 {
 	struct berth_daemon *daemon = context;
 	struct berth_error err;
 	struct submission *submission = berth_alloc(sizeof *submission);
 	submission->call = berth_rpc_call_ref(call);
-	submission->message = take_request((Berth__V1__SubmitJobRequest *)message);
+	submission->message = (const Berth__V1__SubmitJobRequest *)message;
+	submission->memory = berth_rpc_keep_message(call);
 	if (!bundles_are_there(daemon, submission->message, &err)) {
 		berth_rpc_finish(call, &err);
 		free_submission(submission);
@@ -201,12 +183,13 @@ static void plan_job(struct berth_rpc_call *call, const ProtobufCMessage *messag
 struct cancellation {
 	struct berth_engine_request request;
 	struct berth_rpc_call *call;
-	Berth__V1__CancelJobRequest *message;
+	const Berth__V1__CancelJobRequest *message;
+	struct berth_arena *memory; // of the message
 };
 
 static void free_cancellation(struct cancellation *cancellation)
 {
-	berth_proto_free(cancellation->message);
+	berth_arena_free(cancellation->memory);
 	berth_rpc_call_unref(cancellation->call);
 	free(cancellation);
 }
@@ -232,7 +215,8 @@ static void cancel_job(struct berth_rpc_call *call, const ProtobufCMessage *mess
 	struct berth_error err;
 	struct cancellation *cancellation = berth_alloc(sizeof *cancellation);
 	cancellation->call = berth_rpc_call_ref(call);
-	cancellation->message = berth_proto_clone(message);
+	cancellation->message = (const Berth__V1__CancelJobRequest *)message;
+	cancellation->memory = berth_rpc_keep_message(call);
 	cancellation->request.done = cancel_done;
 	cancellation->request.principal = *berth_rpc_call_principal(call);
 	berth_actor(call, cancellation->request.actor);

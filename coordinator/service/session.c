@@ -41,13 +41,14 @@ void berth_session_begin(struct berth_rpc_call *call, void *context)
 
 struct arrived { // a message on its way through the engine
 	struct berth_engine_request request;
-	Berth__V1__AgentMessage *message;
+	const Berth__V1__AgentMessage *message;
 	struct arrivals *all;
 };
 
 struct arrivals {                    // what came together: posted as one, freed when the last is decided
 	struct session *session;     // of `call`, which outlives it
 	struct berth_rpc_call *call; // referenced
+	struct berth_arena *memory;  // of the messages
 	size_t undecided;
 	struct arrived each[];
 };
@@ -68,8 +69,8 @@ static struct arrivals *arrivals_new(struct session *session, size_t count)
 static void arrived_free(struct arrived *arrived)
 {
 	struct arrivals *all = arrived->all;
-	berth_proto_free(arrived->message);
 	if (--all->undecided == 0) {
+		berth_arena_free(all->memory);
 		berth_rpc_call_unref(all->call);
 		free(all);
 	}
@@ -173,14 +174,15 @@ static bool fill_command(struct session *session, struct arrived *arrived, struc
 	}
 }
 
-// The messages move on with the engine's requests, so the batch loses them.
+// The messages move on with the engine's requests.
 static bool post(struct session *session, const Berth__V1__AgentBatch *batch, struct berth_error *err)
 {
 	struct arrivals *all = arrivals_new(session, batch->n_messages);
+	all->memory = berth_rpc_keep_message(session->call);
 	bool ok = true;
 	for (size_t i = 0; i < batch->n_messages; i++) {
 		struct arrived *arrived = &all->each[i];
-		arrived->message = BERTH_STEAL(batch->messages[i]);
+		arrived->message = batch->messages[i];
 		arrived->request.done = arrived_done;
 		arrived->request.principal = *berth_rpc_call_principal(session->call);
 		berth_actor(session->call, arrived->request.actor);

@@ -33,9 +33,15 @@ struct echo {
 	struct berth_rpc_call *chat;
 };
 
+struct kept { // a message of Join, until its client has sent the last
+	const text_proto *message;
+	struct berth_arena *memory;
+};
+
 struct call_data {
 	atomic_int inside;
-	struct berth_buf joined;
+	struct kept *kept;
+	size_t kept_count;
 	int64_t next, count, padding_size;
 };
 
@@ -84,7 +90,10 @@ static struct call_data *begin(struct berth_rpc_call *call, struct echo *echo, c
 static void end(struct berth_rpc_call *call, struct echo *echo, const char *method, bool cancelled)
 {
 	struct call_data *data = berth_rpc_call_data(call);
-	berth_buf_free(&data->joined);
+	for (size_t i = 0; i < data->kept_count; i++) {
+		berth_arena_free(data->kept[i].memory);
+	}
+	free(data->kept);
 	free(data);
 	berth_rpc_call_set_data(call, NULL);
 	record(echo, method, cancelled ? "cancelled" : "ended", "");
@@ -182,7 +191,8 @@ static void join(struct berth_rpc_call *call, const ProtobufCMessage *message, v
 	struct call_data *data = berth_rpc_call_data(call);
 	enter(context, data);
 	berth_rpc_read_next(call);
-	berth_buf_add_text(&data->joined, ((const text_proto *)message)->text);
+	data->kept = berth_grow_array(data->kept, data->kept_count, sizeof *data->kept);
+	data->kept[data->kept_count++] = (struct kept){(const text_proto *)message, berth_rpc_keep_message(call)};
 	leave(context, data);
 }
 
@@ -190,7 +200,11 @@ static void join_half_closed(struct berth_rpc_call *call, void *context)
 {
 	struct call_data *data = berth_rpc_call_data(call);
 	record(context, "Join", "half_closed", "");
-	send_text(call, berth_buf_text(&data->joined), 0);
+	BERTH_AUTO(berth_buf_free) struct berth_buf joined = {0};
+	for (size_t i = 0; i < data->kept_count; i++) {
+		berth_buf_add_text(&joined, data->kept[i].message->text);
+	}
+	send_text(call, berth_buf_text(&joined), 0);
 	berth_rpc_finish(call, NULL);
 }
 

@@ -10,7 +10,7 @@
 //   who        ROLE/FLEET/NAME/CERTIFICATE of the principal
 //   peer       the peer's address
 //   bytes:N    a payload of N bytes
-// Join answers with all texts joined. Chat echoes each, and knows fail:NAME and
+// Join keeps its messages and answers with all texts joined. Chat echoes each, and knows fail:NAME and
 //   pause      is echoed, and nothing more is read until echo_read_next
 //   end        ends with OK, whatever the client still sends
 //   cork       is echoed, and the next is read, after echo_uncork
