@@ -14,7 +14,12 @@ static void *take(void *arena, size_t size)
 
 void *berth_proto_compact(const void *message)
 {
-	return message ? proto_copy(message, take, berth_arena_new(FIRST_SIZE)) : NULL;
+	return message ? berth_proto_copy_in(berth_arena_new(FIRST_SIZE), message) : NULL;
+}
+
+void *berth_proto_copy_in(struct berth_arena *arena, const void *message)
+{
+	return message ? proto_copy(message, take, arena) : NULL;
 }
 
 void berth_proto_compact_free(void *message)

@@ -16,6 +16,8 @@ void *berth_proto_clone(const void *message);
 // but the whole, by berth_proto_compact_free. NULL for NULL.
 void *berth_proto_compact(const void *message);
 void berth_proto_compact_free(void *message); // NULL is allowed
+// A copy in an arena. NULL for NULL.
+void *berth_proto_copy_in(struct berth_arena *arena, const void *message);
 // Appends the packed bytes.
 void berth_proto_pack(const void *message, struct berth_buf *out);
 // SHA-256 of the packed bytes, which are never in memory as a whole.

@@ -30,7 +30,8 @@ struct berth_rpc_call {
 	void *context;
 	void *data;
 	unsigned references;
-	unsigned credit; // messages that were asked for
+	unsigned credit;           // messages that were asked for
+	struct berth_arena *arena; // of the message that is being told
 	bool finished, ended;
 };
 
@@ -38,6 +39,11 @@ struct berth_rpc_call {
 const struct berth_rpc_principal *berth_rpc_call_principal(const struct berth_rpc_call *call)
 {
 	return &call->stream->principal;
+}
+
+struct berth_arena *berth_rpc_keep_message(struct berth_rpc_call *call)
+{
+	return BERTH_STEAL(call->arena);
 }
 
 const char *berth_rpc_call_metadata(const struct berth_rpc_call *call, const char *key)
@@ -171,7 +177,9 @@ static void *run_call(void *context)
 			handler->half_closed(call, call->context);
 		} else if (item->message) {
 			call->credit--;
-			handler->message(call, item->message, call->context);
+			call->arena = berth_arena_new(0);
+			handler->message(call, berth_proto_copy_in(call->arena, item->message), call->context);
+			berth_arena_free(BERTH_STEAL(call->arena));
 		}
 		berth_proto_free(item->message);
 		free(item);
