@@ -14,6 +14,14 @@ static void refuse_money(const struct decision *decision, const struct berth_bud
 
 void effect_budget(const struct decision *decision, const char *name)
 {
+	const struct berth_outcome *outcome = decision->outcome;
+	size_t last = outcome->effects_count;
+	while (last > 0 && outcome->effects[last - 1].kind != BERTH_EFFECT_BUDGET_CHANGED) {
+		last--;
+	}
+	if (last > 0 && strcmp(outcome->effects[last - 1].budget, name) == 0) {
+		return; // many runs of one decision are paid from one budget
+	}
 	struct berth_effect *changed = effect(decision, BERTH_EFFECT_BUDGET_CHANGED);
 	berth_copy_text(changed->budget, sizeof changed->budget, name);
 }
@@ -27,7 +35,7 @@ void decide_create_budget(const struct decision *decision)
 		refuse_money(decision, &refusal);
 	} else if (opened) {
 		Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_BUDGET_OPENED);
-		event->budget_opened = opened;
+		event->budget_opened = emit_own(decision, opened);
 		emit(decision, event);
 	}
 }
@@ -42,7 +50,7 @@ void decide_amend_budget(const struct decision *decision)
 		refuse_money(decision, &refusal);
 	} else if (amended) {
 		Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_BUDGET_AMENDED);
-		event->budget_amended = amended;
+		event->budget_amended = emit_own(decision, amended);
 		emit(decision, event);
 		effect_budget(decision, amended->name);
 	}

@@ -158,9 +158,11 @@ struct berth_effect {
 };
 
 struct berth_outcome {
-	Berth__Store__V1__Event **events; // owned by the outcome
+	Berth__Store__V1__Event **events; // they borrow from the command
 	size_t events_count, events_capacity;
-	const void *borrowed; // SUBMIT: the command's spec, which the event holds while the command lives
+	struct berth_arena *memory; // of the events
+	void **owned;               // what of them is not in it
+	size_t owned_count;
 	struct berth_effect *effects;
 	size_t effects_count, effects_capacity;
 	struct berth_error error;   // code OK: the command was taken
@@ -170,7 +172,8 @@ struct berth_outcome {
 void berth_outcome_clear(struct berth_outcome *outcome);
 // Empty again, for another decision: keeps the memory of its lists, unless one grew beyond the usual.
 void berth_outcome_reset(struct berth_outcome *outcome);
-// The events alone, once they are packed: their memory serves the next decision while it is still near.
+// The events alone, once they are packed, and before what the command borrows ends: their memory serves the next
+// decision while it is still near.
 void berth_outcome_drop_events(struct berth_outcome *outcome);
 
 struct berth_core *berth_core_new(const struct berth_core_config *config);

@@ -7,18 +7,17 @@
 #include "common/codec/proto.h"
 #include "coordinator/core/state.h"
 
-#define LIST_KEPT 4 // items: what most decisions come to
+#define LIST_KEPT   4   // items: what most decisions come to
+#define EVENTS_SIZE 960 // bytes: what most decisions come to, and what an allocator hands out again at once
 
 void berth_outcome_drop_events(struct berth_outcome *outcome)
 {
-	for (size_t i = 0; i < outcome->events_count; i++) {
-		Berth__Store__V1__Event *event = outcome->events[i];
-		if (outcome->borrowed && event->body_case == BERTH__STORE__V1__EVENT__BODY_JOB_SUBMITTED) {
-			event->job_submitted->spec = NULL;
-		}
-		berth_proto_free(event);
+	for (size_t i = 0; i < outcome->owned_count; i++) {
+		berth_proto_free(outcome->owned[i]);
 	}
-	outcome->borrowed = NULL;
+	berth_arena_free(BERTH_STEAL(outcome->memory));
+	outcome->owned = NULL;
+	outcome->owned_count = 0;
 	outcome->events_count = 0;
 }
 
@@ -44,18 +43,68 @@ void berth_outcome_reset(struct berth_outcome *outcome)
 	outcome->existed = false;
 }
 
+static struct berth_arena *memory_of(const struct decision *decision)
+{
+	struct berth_outcome *outcome = decision->outcome;
+	if (!outcome->memory) {
+		outcome->memory = berth_arena_new(EVENTS_SIZE);
+	}
+	return outcome->memory;
+}
+
+void *emit_part(const struct decision *decision, size_t size)
+{
+	return berth_arena_take(memory_of(decision), size);
+}
+
+char *emit_text(const struct decision *decision, const char *text)
+{
+	return text && text[0] ? berth_arena_text(memory_of(decision), text) : (char *)protobuf_c_empty_string;
+}
+
+ProtobufCBinaryData emit_bytes(const struct decision *decision, const void *data, size_t size)
+{
+	return (ProtobufCBinaryData){.len = size, .data = size ? memcpy(emit_part(decision, size), data, size) : NULL};
+}
+
+void *emit_copy(const struct decision *decision, const void *message)
+{
+	return berth_proto_copy_in(memory_of(decision), message);
+}
+
+void emit_append(const struct decision *decision, size_t *count, void *pointer_to_list, void *item)
+{
+	void ***list = pointer_to_list;
+	if ((*count & (*count - 1)) == 0) { // full: 0 or a power of two
+		void **larger = emit_part(decision, (*count ? 2 * *count : 1) * sizeof *larger);
+		if (*count) {
+			memcpy(larger, *list, *count * sizeof *larger);
+		}
+		*list = larger;
+	}
+	(*list)[(*count)++] = item;
+}
+
+void *emit_own(const struct decision *decision, void *message)
+{
+	struct berth_outcome *outcome = decision->outcome;
+	emit_append(decision, &outcome->owned_count, &outcome->owned, message);
+	return message;
+}
+
 Berth__Store__V1__Event *emit_new(const struct decision *decision, Berth__Store__V1__Event__BodyCase body)
 {
-	Berth__Store__V1__Event *event = berth_alloc(sizeof *event);
+	const struct berth_command *command = decision->command;
+	Berth__Store__V1__Event *event = emit_part(decision, sizeof *event);
 	berth__store__v1__event__init(event);
 	event->body_case = body;
-	berth_proto_set_string(&event->actor, decision->command->actor);
+	event->actor = command->actor ? (char *)command->actor : event->actor;
 	if (decision->from_report) {
-		event->origin = berth_alloc(sizeof *event->origin);
+		event->origin = emit_part(decision, sizeof *event->origin);
 		berth__store__v1__origin__init(event->origin);
-		berth_proto_set_string(&event->origin->agent, decision->command->agent);
-		berth_proto_set_string(&event->origin->boot_id, decision->command->report->boot_id);
-		event->origin->report_sequence = decision->command->report->sequence;
+		event->origin->agent = (char *)command->agent;
+		event->origin->boot_id = command->report->boot_id;
+		event->origin->report_sequence = command->report->sequence;
 	}
 	return event;
 }
@@ -86,7 +135,7 @@ struct berth_effect *effect(const struct decision *decision, enum berth_effect_k
 {
 	struct berth_outcome *outcome = decision->outcome;
 	if (outcome->effects_count == outcome->effects_capacity) {
-		outcome->effects_capacity = outcome->effects_capacity ? 2 * outcome->effects_capacity : LIST_KEPT;
+		outcome->effects_capacity = outcome->effects_capacity ? 4 * outcome->effects_capacity : LIST_KEPT;
 		outcome->effects =
 			berth_realloc_array(outcome->effects, outcome->effects_capacity, sizeof(*outcome->effects));
 	}
@@ -134,12 +183,12 @@ static void decide_start(const struct decision *decision)
 		begin_restored(decision);
 	}
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_COORDINATOR_STARTED);
-	Berth__Store__V1__CoordinatorStarted *started = berth_alloc(sizeof *started);
+	Berth__Store__V1__CoordinatorStarted *started = emit_part(decision, sizeof *started);
 	berth__store__v1__coordinator_started__init(started);
 	started->number = decision->core->incarnation_number + 1;
-	berth_proto_set_bytes(&started->nonce, command->nonce, 16);
-	berth_proto_set_string(&started->version, command->version);
-	berth_proto_set_string(&started->fleet, decision->core->fleet);
+	started->nonce = emit_bytes(decision, command->nonce, 16);
+	started->version = emit_text(decision, command->version);
+	started->fleet = emit_text(decision, decision->core->fleet);
 	event->coordinator_started = started;
 	emit(decision, event);
 	// Who was heard of before the restart counts as heard of now: the fencing wait starts again, once.

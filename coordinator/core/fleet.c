@@ -15,13 +15,13 @@ void decide_enroll(const struct decision *decision)
 {
 	const struct berth_command *command = decision->command;
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_AGENT_ENROLLED);
-	Berth__Store__V1__AgentEnrolled *enrolled = berth_alloc(sizeof *enrolled);
+	Berth__Store__V1__AgentEnrolled *enrolled = emit_part(decision, sizeof *enrolled);
 	berth__store__v1__agent_enrolled__init(enrolled);
-	berth_proto_set_string(&enrolled->role, command->role);
-	berth_proto_set_string(&enrolled->name, command->name);
-	berth_proto_set_string(&enrolled->certificate_sha256, command->certificate_sha256);
-	berth_proto_set_string(&enrolled->signing_key_id, command->signing_key_id);
-	berth_proto_set_bytes(&enrolled->signing_key_der, command->signing_key_der, command->signing_key_size);
+	enrolled->role = emit_text(decision, command->role);
+	enrolled->name = emit_text(decision, command->name);
+	enrolled->certificate_sha256 = emit_text(decision, command->certificate_sha256);
+	enrolled->signing_key_id = emit_text(decision, command->signing_key_id);
+	enrolled->signing_key_der = emit_bytes(decision, command->signing_key_der, command->signing_key_size);
 	event->agent_enrolled = enrolled;
 	emit(decision, event);
 }
@@ -41,14 +41,14 @@ static void boot(const struct decision *decision, struct agent *agent, const Ber
 		return;
 	}
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_AGENT_BOOTED);
-	Berth__Store__V1__AgentBooted *booted = berth_alloc(sizeof *booted);
+	Berth__Store__V1__AgentBooted *booted = emit_part(decision, sizeof *booted);
 	berth__store__v1__agent_booted__init(booted);
-	berth_proto_set_string(&booted->agent, agent->name);
-	berth_proto_set_string(&booted->boot_id, hello->boot_id);
-	berth_proto_set_string(&booted->daemon_id, hello->daemon_id);
-	berth_proto_set_string(&booted->platform, hello->platform);
-	berth_proto_set_string(&booted->version, hello->version);
-	booted->capacity = berth_proto_clone(hello->capacity);
+	booted->agent = emit_text(decision, agent->name);
+	booted->boot_id = emit_text(decision, hello->boot_id);
+	booted->daemon_id = emit_text(decision, hello->daemon_id);
+	booted->platform = emit_text(decision, hello->platform);
+	booted->version = emit_text(decision, hello->version);
+	booted->capacity = hello->capacity;
 	// A new life holds nothing of an older one's.
 	booted->hold_ms = restarted ? decision->core->config.hold_ms : agent->hold_ms;
 	event->agent_booted = booted;
@@ -58,9 +58,9 @@ static void boot(const struct decision *decision, struct agent *agent, const Ber
 static void note_hold(const struct decision *decision, const struct agent *agent)
 {
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_AGENT_HOLD);
-	event->agent_hold = berth_alloc(sizeof *event->agent_hold);
+	event->agent_hold = emit_part(decision, sizeof *event->agent_hold);
 	berth__store__v1__agent_hold__init(event->agent_hold);
-	berth_proto_set_string(&event->agent_hold->agent, agent->name);
+	event->agent_hold->agent = emit_text(decision, agent->name);
 	event->agent_hold->hold_ms = decision->core->config.hold_ms;
 	emit(decision, event);
 }

@@ -108,22 +108,22 @@ void decide_submit(const struct decision *decision)
 		return;
 	}
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_JOB_SUBMITTED);
-	Berth__Store__V1__JobSubmitted *submitted = berth_alloc(sizeof *submitted);
+	Berth__Store__V1__JobSubmitted *submitted = emit_part(decision, sizeof *submitted);
 	berth__store__v1__job_submitted__init(submitted);
-	berth_proto_set_string(&submitted->job_id, command->job_id);
-	berth_proto_set_string(&submitted->client_key, submit->client_key);
-	berth_proto_set_string(&submitted->submitter, command->actor);
+	submitted->job_id = emit_text(decision, command->job_id);
+	submitted->client_key = emit_text(decision, submit->client_key);
+	submitted->submitter = emit_text(decision, command->actor);
 	submitted->spec = submit->spec;
-	decision->outcome->borrowed = submit->spec;
-	berth_proto_set_bytes(&submitted->name_seed, command->name_seed, 16);
-	berth_proto_set_bytes(&submitted->request_digest, command->request_digest.bytes, BERTH_DIGEST_SIZE);
-	berth_proto_set_bytes(&submitted->secrets_digest, command->secrets_digest.bytes, BERTH_DIGEST_SIZE);
+	submitted->name_seed = emit_bytes(decision, command->name_seed, 16);
+	submitted->request_digest = emit_bytes(decision, command->request_digest.bytes, BERTH_DIGEST_SIZE);
+	submitted->secrets_digest = emit_bytes(decision, command->secrets_digest.bytes, BERTH_DIGEST_SIZE);
 	size_t secrets = submit->secrets ? submit->secrets->n_secrets : 0;
-	submitted->secret_names = berth_alloc((secrets + 1) * sizeof *submitted->secret_names);
+	submitted->secret_names = emit_part(decision, secrets * sizeof *submitted->secret_names);
 	submitted->n_secret_names = secrets;
 	for (size_t i = 0; i < secrets; i++) {
 		const Berth__V1__Secret *secret = submit->secrets->secrets[i];
-		submitted->secret_names[i] = berth_format("%s:%s", secret->scope, secret->name);
+		BERTH_AUTO_FREE char *name = berth_format("%s:%s", secret->scope, secret->name);
+		submitted->secret_names[i] = emit_text(decision, name);
 	}
 	event->job_submitted = submitted;
 	emit(decision, event);
@@ -153,10 +153,10 @@ void decide_cancel(const struct decision *decision)
 		}
 	}
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_JOB_CANCEL_REQUESTED);
-	Berth__Store__V1__JobCancelRequested *requested = berth_alloc(sizeof *requested);
+	Berth__Store__V1__JobCancelRequested *requested = emit_part(decision, sizeof *requested);
 	berth__store__v1__job_cancel_requested__init(requested);
-	berth_proto_set_string(&requested->job_id, id);
-	berth_proto_set_string(&requested->reason, decision->command->reason);
+	requested->job_id = emit_text(decision, id);
+	requested->reason = emit_text(decision, decision->command->reason);
 	event->job_cancel_requested = requested;
 	emit(decision, event);
 	memcpy(effect(decision, BERTH_EFFECT_JOB_CHANGED)->job_id, id, BERTH_ID_SIZE);
@@ -172,9 +172,9 @@ void end_job_if_over(const struct decision *decision, struct job *job)
 		return;
 	}
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_JOB_ENDED);
-	Berth__Store__V1__JobEnded *ended = berth_alloc(sizeof *ended);
+	Berth__Store__V1__JobEnded *ended = emit_part(decision, sizeof *ended);
 	berth__store__v1__job_ended__init(ended);
-	berth_proto_set_string(&ended->job_id, job->id);
+	ended->job_id = emit_text(decision, job->id);
 	ended->state = cancelled ? BERTH__V1__JOB_STATE__JOB_CANCELLED : BERTH__V1__JOB_STATE__JOB_COMPLETED;
 	event->job_ended = ended;
 	emit(decision, event);
@@ -259,16 +259,16 @@ void unassign(const struct decision *decision, struct cell *cell, Berth__Store__
 	bool quarantined =
 		refused || (!retry && !restored && cell->failures + 1u >= decision->core->config.max_generations);
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_TRIAL_UNASSIGNED);
-	Berth__Store__V1__TrialUnassigned *unassigned = berth_alloc(sizeof *unassigned);
+	Berth__Store__V1__TrialUnassigned *unassigned = emit_part(decision, sizeof *unassigned);
 	berth__store__v1__trial_unassigned__init(unassigned);
-	unassigned->trial = berth_alloc(sizeof *unassigned->trial);
+	unassigned->trial = emit_part(decision, sizeof *unassigned->trial);
 	berth__v1__trial_key__init(unassigned->trial);
-	berth_proto_set_string(&unassigned->trial->job_id, job->id);
+	unassigned->trial->job_id = emit_text(decision, job->id);
 	unassigned->trial->index = cell->index;
 	unassigned->trial->generation = cell->generation;
 	unassigned->reason = reason;
-	berth_proto_set_string(&unassigned->detail, detail);
-	unassigned->result = berth_proto_clone(result);
+	unassigned->detail = emit_text(decision, detail);
+	unassigned->result = (Berth__V1__TrialResult *)result;
 	unassigned->next =
 		quarantined ? BERTH__V1__TRIAL_STATE__TRIAL_QUARANTINED : BERTH__V1__TRIAL_STATE__TRIAL_QUEUED;
 	if (retry) {

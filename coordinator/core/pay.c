@@ -28,7 +28,7 @@ void limit_job(const struct decision *decision, const struct job *job, int64_t q
 		    lower ? totals.limit_nano_usd : quote_nano_usd, &limited, &refusal) &&
 		limited) {
 		Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_BUDGET_JOB_LIMITED);
-		event->budget_job_limited = limited;
+		event->budget_job_limited = emit_own(decision, limited);
 		emit(decision, event);
 	}
 }
@@ -57,14 +57,14 @@ bool reserve_run(const struct decision *decision, const struct cell *cell, const
 			.meter_id = plan->leases[i].meter_id,
 			.job_id = job->id,
 			.user = job->submitter};
-		berth_proto_set_string(&lease->reservation_id, lease->lease_id);
+		lease->reservation_id = emit_text(decision, lease->lease_id);
 		count++;
 	}
 	if (count && !berth_budget_decide_reserve(decision->core->budgets, commands, count, rows, refusal)) {
 		return false;
 	}
 	for (size_t i = 0; i < count; i++) {
-		berth_proto_append(&assigned->n_reservations, &assigned->reservations, rows[i]);
+		emit_append(decision, &assigned->n_reservations, &assigned->reservations, emit_own(decision, rows[i]));
 	}
 	return true;
 }
@@ -121,7 +121,7 @@ static void emit_ended(const struct decision *decision, Berth__Store__V1__Budget
 		return;
 	}
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_BUDGET_ENDED);
-	event->budget_ended = ended;
+	event->budget_ended = emit_own(decision, ended);
 	emit(decision, event);
 	effect_budget(decision, ended->budget);
 }
@@ -227,7 +227,7 @@ bool appeal_forfeit(const struct decision *decision, const Berth__V1__LeaseMove 
 		return false;
 	}
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_BUDGET_APPEALED);
-	event->budget_appealed = appealed;
+	event->budget_appealed = emit_own(decision, appealed);
 	emit(decision, event);
 	effect_budget(decision, appealed->forfeited->budget);
 	return true;

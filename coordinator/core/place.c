@@ -186,13 +186,12 @@ static struct choice choose(const struct berth_core *core, struct berth_core_now
 }
 
 // "sha256:..." of who owns the lease: the cell's generation.
-static char *owner_id(const struct cell *cell, uint32_t generation)
+static void owner_id(const struct cell *cell, uint32_t generation, char owner[static BERTH_DIGEST_TEXT_SIZE])
 {
-	BERTH_AUTO_FREE char *text = berth_format("%s/%u/%u", cell->job->id, cell->index, generation);
-	struct berth_digest digest = berth_sha256(text, strlen(text));
-	char *owner = berth_alloc(BERTH_DIGEST_TEXT_SIZE);
+	char text[BERTH_ID_SIZE + sizeof "/4294967295/4294967295"];
+	int size = snprintf(text, sizeof text, "%s/%u/%u", cell->job->id, cell->index, generation);
+	struct berth_digest digest = berth_sha256(text, (size_t)size);
 	berth_digest_text(&digest, owner);
-	return owner;
 }
 
 // What was asked for, as one digest: task bundle, environment, resources.
@@ -205,32 +204,32 @@ static void config_digest(const struct cell *cell, char text[static BERTH_DIGEST
 	berth_digest_text(&digest, text);
 }
 
-static Berth__V1__Lease *new_lease(
-	const struct cell *cell, const struct agent *agent, Berth__V1__LeaseRole role, const char *id)
+static Berth__V1__Lease *new_lease(const struct decision *decision, const struct cell *cell, const struct agent *agent,
+	Berth__V1__LeaseRole role, const char *id)
 {
-	Berth__V1__Lease *lease = berth_alloc(sizeof *lease);
+	Berth__V1__Lease *lease = emit_part(decision, sizeof *lease);
 	berth__v1__lease__init(lease);
-	berth_proto_set_string(&lease->lease_id, id);
+	lease->lease_id = emit_text(decision, id);
 	lease->backend = BERTH__V1__BACKEND__BACKEND_LOCAL;
 	lease->role = role;
 	lease->state = BERTH__V1__LEASE_STATE__LEASE_CREATING;
-	lease->owner_id = owner_id(cell, cell->generation + 1);
-	char config[BERTH_DIGEST_TEXT_SIZE];
-	config_digest(cell, config);
-	berth_proto_set_string(&lease->config_digest, config);
-	berth_proto_set_string(&lease->job_id, cell->job->id);
+	lease->owner_id = emit_part(decision, BERTH_DIGEST_TEXT_SIZE);
+	owner_id(cell, cell->generation + 1, lease->owner_id);
+	lease->config_digest = emit_part(decision, BERTH_DIGEST_TEXT_SIZE);
+	config_digest(cell, lease->config_digest);
+	lease->job_id = emit_text(decision, cell->job->id);
 	lease->trial_index = cell->index;
 	lease->generation = cell->generation + 1;
-	berth_proto_set_string(&lease->agent, agent->name);
-	berth_proto_set_string(&lease->daemon_id, agent->daemon_id);
+	lease->agent = emit_text(decision, agent->name);
+	lease->daemon_id = emit_text(decision, agent->daemon_id);
 	return lease;
 }
 
-static Berth__V1__TrialKey *next_key(const struct cell *cell)
+static Berth__V1__TrialKey *next_key(const struct decision *decision, const struct cell *cell)
 {
-	Berth__V1__TrialKey *key = berth_alloc(sizeof *key);
+	Berth__V1__TrialKey *key = emit_part(decision, sizeof *key);
 	berth__v1__trial_key__init(key);
-	berth_proto_set_string(&key->job_id, cell->job->id);
+	key->job_id = emit_text(decision, cell->job->id);
 	key->index = cell->index;
 	key->generation = cell->generation + 1;
 	return key;
@@ -250,19 +249,18 @@ static void assign(
 {
 	struct cell *cell = choice.cell;
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_TRIAL_ASSIGNED);
-	Berth__Store__V1__TrialAssigned *assigned = berth_alloc(sizeof *assigned);
+	Berth__Store__V1__TrialAssigned *assigned = emit_part(decision, sizeof *assigned);
 	berth__store__v1__trial_assigned__init(assigned);
 	event->trial_assigned = assigned;
-	assigned->trial = next_key(cell);
-	berth_proto_set_string(&assigned->agent, choice.agent->name);
-	berth_proto_set_string(&assigned->boot_id, choice.agent->boot_id);
+	assigned->trial = next_key(decision, cell);
+	assigned->agent = emit_text(decision, choice.agent->name);
+	assigned->boot_id = emit_text(decision, choice.agent->boot_id);
 	for (size_t i = 0; i < plan->count; i++) {
-		berth_proto_append(&assigned->n_leases, &assigned->leases,
-			new_lease(cell, choice.agent, plan->leases[i].role, ids[i]));
+		emit_append(decision, &assigned->n_leases, &assigned->leases,
+			new_lease(decision, cell, choice.agent, plan->leases[i].role, ids[i]));
 	}
 	struct berth_budget_refusal refusal;
 	if (!reserve_run(decision, cell, plan, assigned, &refusal)) {
-		berth_proto_free(event);
 		refuse_run(decision, cell, &refusal);
 		for (size_t i = 0; i < plan->count; i++) {
 			pace_end(decision->core, ids[i], decision->now);

@@ -11,9 +11,9 @@
 static void skip(const struct decision *decision, const char *reason)
 {
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_REPORT_SKIPPED);
-	event->report_skipped = berth_alloc(sizeof *event->report_skipped);
+	event->report_skipped = emit_part(decision, sizeof *event->report_skipped);
 	berth__store__v1__report_skipped__init(event->report_skipped);
-	berth_proto_set_string(&event->report_skipped->reason, reason);
+	event->report_skipped->reason = emit_text(decision, reason);
 	emit(decision, event);
 }
 
@@ -21,15 +21,15 @@ void move_lease(const struct decision *decision, const struct lease *lease, cons
 {
 	Berth__V1__LeaseState from = lease->record->state;
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_LEASE_MOVED);
-	Berth__Store__V1__LeaseMoved *moved = berth_alloc(sizeof *moved);
+	Berth__Store__V1__LeaseMoved *moved = emit_part(decision, sizeof *moved);
 	berth__store__v1__lease_moved__init(moved);
-	berth_proto_set_string(&moved->lease_id, move->lease_id);
+	moved->lease_id = emit_text(decision, move->lease_id);
 	moved->state = move->state;
-	berth_proto_set_string(&moved->resource_id, move->resource_id);
+	moved->resource_id = emit_text(decision, move->resource_id);
 	moved->provider_expiry_at_ns = move->provider_expiry_at_ns;
 	moved->expected_end_at_ns = move->expected_end_at_ns;
 	moved->proof = move->proof;
-	berth_proto_set_string(&moved->failure, move->failure);
+	moved->failure = emit_text(decision, move->failure);
 	event->lease_moved = moved;
 	emit(decision, event);
 	if (move->state == BERTH__V1__LEASE_STATE__LEASE_RETIRED) {
@@ -153,14 +153,13 @@ static const struct rule {
 
 static void drop_result(const struct candidate *candidate, const struct rule *rule, const char *fault)
 {
-	const Berth__V1__TrialKey *key = candidate->decision->command->report->done->trial;
 	Berth__Store__V1__Event *event = emit_new(candidate->decision, BERTH__STORE__V1__EVENT__BODY_RESULT_REFUSED);
-	Berth__Store__V1__ResultRefused *refused = berth_alloc(sizeof *refused);
+	Berth__Store__V1__ResultRefused *refused = emit_part(candidate->decision, sizeof *refused);
 	berth__store__v1__result_refused__init(refused);
-	refused->trial = berth_proto_clone(key);
-	berth_proto_set_string(&refused->rule, rule->name);
-	berth_proto_set_string(&refused->detail, fault);
-	refused->folder = berth_proto_clone(candidate->result->folder);
+	refused->trial = candidate->decision->command->report->done->trial;
+	refused->rule = emit_text(candidate->decision, rule->name);
+	refused->detail = emit_text(candidate->decision, fault);
+	refused->folder = candidate->result->folder;
 	event->result_refused = refused;
 	emit(candidate->decision, event);
 }
@@ -170,10 +169,10 @@ static void accept_result(const struct candidate *candidate)
 	const Berth__V1__TrialResult *result = candidate->result;
 	struct cell *cell = candidate->cell;
 	Berth__Store__V1__Event *event = emit_new(candidate->decision, BERTH__STORE__V1__EVENT__BODY_TRIAL_ENDED);
-	Berth__Store__V1__TrialEnded *ended = berth_alloc(sizeof *ended);
+	Berth__Store__V1__TrialEnded *ended = emit_part(candidate->decision, sizeof *ended);
 	berth__store__v1__trial_ended__init(ended);
-	ended->trial = berth_proto_clone(candidate->decision->command->report->done->trial);
-	ended->result = berth_proto_clone(result);
+	ended->trial = candidate->decision->command->report->done->trial;
+	ended->result = (Berth__V1__TrialResult *)result;
 	ended->reward = candidate->decision->command->reward;
 	switch (result->outcome) {
 	case BERTH__V1__OUTCOME__OUTCOME_SCORED:

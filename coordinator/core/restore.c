@@ -19,7 +19,7 @@ void decide_keep_reports(const struct decision *decision)
 		return;
 	}
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_REPORTS_KEPT);
-	event->reports_kept = berth_alloc(sizeof *event->reports_kept);
+	event->reports_kept = emit_part(decision, sizeof *event->reports_kept);
 	berth__store__v1__reports_kept__init(event->reports_kept);
 	emit(decision, event);
 }
@@ -52,22 +52,22 @@ void decide_backup_verified(const struct decision *decision)
 		return; // an older copy, or the same one again, lets nobody drop more
 	}
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_BACKUP_VERIFIED);
-	Berth__Store__V1__BackupVerified *verified = berth_alloc(sizeof *verified);
+	Berth__Store__V1__BackupVerified *verified = emit_part(decision, sizeof *verified);
 	berth__store__v1__backup_verified__init(verified);
 	verified->size = backup->head->sequence;
-	berth_proto_set_bytes(&verified->root_hash, backup->head->root_hash.data, backup->head->root_hash.len);
+	verified->root_hash = emit_bytes(decision, backup->head->root_hash.data, backup->head->root_hash.len);
 	for (size_t i = 0; i < backup->n_applied; i++) {
 		const Berth__V1__AppliedReports *applied = backup->applied[i];
 		// Of older lives nothing is announced: a backup with a report of this one has all of theirs.
 		if (strcmp(core_agent(core, applied->agent)->boot_id, applied->boot_id) != 0) {
 			continue;
 		}
-		Berth__Store__V1__StableReports *stable = berth_alloc(sizeof *stable);
+		Berth__Store__V1__StableReports *stable = emit_part(decision, sizeof *stable);
 		berth__store__v1__stable_reports__init(stable);
-		berth_proto_set_string(&stable->agent, applied->agent);
-		berth_proto_set_string(&stable->boot_id, applied->boot_id);
+		stable->agent = emit_text(decision, applied->agent);
+		stable->boot_id = emit_text(decision, applied->boot_id);
 		stable->through = applied->through;
-		berth_proto_append(&verified->n_stable, &verified->stable, stable);
+		emit_append(decision, &verified->n_stable, &verified->stable, stable);
 	}
 	event->backup_verified = verified;
 	emit(decision, event);
@@ -128,12 +128,12 @@ void begin_restored(const struct decision *decision)
 {
 	const struct berth_core_restored *restored = decision->command->restored;
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_LEDGER_RESTORED);
-	Berth__Store__V1__LedgerRestored *body = berth_alloc(sizeof *body);
+	Berth__Store__V1__LedgerRestored *body = emit_part(decision, sizeof *body);
 	berth__store__v1__ledger_restored__init(body);
 	body->size = restored->size;
-	berth_proto_set_bytes(&body->leaf_hash, restored->leaf.bytes, BERTH_DIGEST_SIZE);
-	berth_proto_set_bytes(&body->root_hash, restored->root.bytes, BERTH_DIGEST_SIZE);
-	berth_proto_set_string(&body->reason, restored->reason);
+	body->leaf_hash = emit_bytes(decision, restored->leaf.bytes, BERTH_DIGEST_SIZE);
+	body->root_hash = emit_bytes(decision, restored->root.bytes, BERTH_DIGEST_SIZE);
+	body->reason = emit_text(decision, restored->reason);
 	event->ledger_restored = body;
 	emit(decision, event);
 }
@@ -173,7 +173,7 @@ void raise_incarnation(const struct decision *decision, const struct agent *by)
 {
 	const Berth__V1__Incarnation *obeyed = decision->command->hello->obeyed;
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_INCARNATION_RAISED);
-	event->incarnation_raised = berth_alloc(sizeof *event->incarnation_raised);
+	event->incarnation_raised = emit_part(decision, sizeof *event->incarnation_raised);
 	berth__store__v1__incarnation_raised__init(event->incarnation_raised);
 	event->incarnation_raised->number = obeyed->number + 1;
 	emit(decision, event);
@@ -258,9 +258,9 @@ static bool reserve_again(const struct decision *decision, const struct grants *
 		if (rows[i]) {
 			Berth__Store__V1__Event *event =
 				emit_new(decision, BERTH__STORE__V1__EVENT__BODY_BUDGET_RESERVED);
-			event->budget_reserved = berth_alloc(sizeof *event->budget_reserved);
+			event->budget_reserved = emit_part(decision, sizeof *event->budget_reserved);
 			berth__store__v1__budget_reserved__init(event->budget_reserved);
-			event->budget_reserved->reservation = rows[i];
+			event->budget_reserved->reservation = emit_own(decision, rows[i]);
 			emit(decision, event);
 			effect_budget(decision, commands[i].budget);
 		}
@@ -277,12 +277,12 @@ static void take_up_one(
 	}
 	make_way(decision, cell, held->generation);
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_LEASE_TAKEN_UP);
-	Berth__Store__V1__LeaseTakenUp *taken = berth_alloc(sizeof *taken);
+	Berth__Store__V1__LeaseTakenUp *taken = emit_part(decision, sizeof *taken);
 	berth__store__v1__lease_taken_up__init(taken);
-	taken->lease = berth_proto_clone(held);
+	taken->lease = emit_copy(decision, held);
 	taken->lease->state = BERTH__V1__LEASE_STATE__LEASE_CREATING;
-	berth_proto_set_string(&taken->lease->reservation_id, reservation ? held->lease_id : NULL);
-	berth_proto_set_string(&taken->boot_id, decision->command->report->boot_id);
+	taken->lease->reservation_id = emit_text(decision, reservation ? held->lease_id : NULL);
+	taken->boot_id = emit_text(decision, decision->command->report->boot_id);
 	event->lease_taken_up = taken;
 	emit(decision, event);
 	effect_cell(decision, BERTH_EFFECT_TRIAL_CHANGED, cell);
@@ -341,9 +341,9 @@ void end_resending(const struct decision *decision, struct agent *agent)
 		}
 	}
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_AGENT_RESENT);
-	event->agent_resent = berth_alloc(sizeof *event->agent_resent);
+	event->agent_resent = emit_part(decision, sizeof *event->agent_resent);
 	berth__store__v1__agent_resent__init(event->agent_resent);
-	berth_proto_set_string(&event->agent_resent->agent, agent->name);
+	event->agent_resent->agent = emit_text(decision, agent->name);
 	emit(decision, event);
 	decision->core->place_wanted = true;
 }
@@ -431,10 +431,10 @@ void decide_forget_agent(const struct decision *decision)
 	give_up_leases(decision, agent);
 	give_up_money(decision);
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_AGENT_FORGOTTEN);
-	event->agent_forgotten = berth_alloc(sizeof *event->agent_forgotten);
+	event->agent_forgotten = emit_part(decision, sizeof *event->agent_forgotten);
 	berth__store__v1__agent_forgotten__init(event->agent_forgotten);
-	berth_proto_set_string(&event->agent_forgotten->agent, command->agent);
-	berth_proto_set_string(&event->agent_forgotten->reason, command->reason);
+	event->agent_forgotten->agent = emit_text(decision, command->agent);
+	event->agent_forgotten->reason = emit_text(decision, command->reason);
 	emit(decision, event);
 	decision->core->place_wanted = true;
 }

@@ -360,12 +360,8 @@ static void touch_stable(struct berth_core *core, const Berth__Store__V1__Backup
 	}
 }
 
-void rows_touch_event(struct berth_core *core, const event_t *event)
+static void touch_by_body(struct berth_core *core, const event_t *event)
 {
-	if (event->origin) {
-		rows_touch(core, ROW_AGENT, core_agent(core, event->origin->agent));
-	}
-	money_rows_touch(core, event);
 	switch (event->body_case) {
 	case BERTH__STORE__V1__EVENT__BODY_AGENT_ENROLLED:
 		touch_enrolled(core, event->agent_enrolled);
@@ -423,6 +419,18 @@ void rows_touch_event(struct berth_core *core, const event_t *event)
 	}
 }
 
+void rows_touch_event(struct berth_core *core, const event_t *event)
+{
+	if (event->origin) {
+		rows_touch(core, ROW_AGENT, core_agent(core, event->origin->agent));
+	}
+	// What an assignment's money is before it matters to a checkpoint that is under way alone.
+	if (event->body_case != BERTH__STORE__V1__EVENT__BODY_TRIAL_ASSIGNED || core->checkpoint_at) {
+		money_rows_touch(core, event);
+	}
+	touch_by_body(core, event);
+}
+
 void rows_touch_made(struct berth_core *core, const event_t *event)
 {
 	switch (event->body_case) {
@@ -431,7 +439,8 @@ void rows_touch_made(struct berth_core *core, const event_t *event)
 	case BERTH__STORE__V1__EVENT__BODY_TRIAL_ENDED:
 		return; // the commonest change what was there, and make nothing
 	default:
-		rows_touch_event(core, event);
+		money_rows_touch(core, event);
+		touch_by_body(core, event);
 	}
 }
 

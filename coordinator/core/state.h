@@ -295,7 +295,8 @@ const char *lease_move_fault(const Berth__V1__Lease *lease, const Berth__V1__Lea
 bool lease_is_open(const Berth__V1__Lease *lease);
 bool lease_is_settled(const struct lease *lease);
 
-// emitting: the event gets its sequence and time, is applied, and joins the outcome, which owns it
+// emitting: the event gets its sequence and time, is applied, and joins the outcome. It may borrow from the command,
+// but not from the state, which the next event changes.
 struct decision {
 	struct berth_core *core;
 	const struct berth_command *command;
@@ -305,6 +306,15 @@ struct decision {
 };
 Berth__Store__V1__Event *emit_new(const struct decision *decision, Berth__Store__V1__Event__BodyCase body);
 void emit(const struct decision *decision, Berth__Store__V1__Event *event);
+// Parts of an event, which end with it: room for one, and copies.
+void *emit_part(const struct decision *decision, size_t size);
+char *emit_text(const struct decision *decision, const char *text); // NULL is the empty one
+ProtobufCBinaryData emit_bytes(const struct decision *decision, const void *data, size_t size);
+void *emit_copy(const struct decision *decision, const void *message);
+// Appends to a list of an event.
+void emit_append(const struct decision *decision, size_t *count, void *pointer_to_list, void *item);
+// The message, which becomes part of an event and is freed with it.
+void *emit_own(const struct decision *decision, void *message);
 struct berth_effect *effect(const struct decision *decision, enum berth_effect_kind kind);
 struct berth_effect *effect_cell(const struct decision *decision, enum berth_effect_kind kind, const struct cell *cell);
 struct berth_effect *effect_agent(
