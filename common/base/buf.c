@@ -19,7 +19,7 @@ uint8_t *berth_buf_reserve(struct berth_buf *buf, size_t size)
 		while (capacity < need) {
 			capacity += capacity / 2 + 1;
 		}
-		buf->data = berth_realloc_array(buf->data, capacity, 1);
+		buf->data = buf->data ? berth_realloc_array(buf->data, capacity, 1) : berth_alloc_large(capacity);
 		buf->capacity = capacity;
 		buf->data[buf->size] = 0;
 	}

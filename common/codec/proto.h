@@ -20,8 +20,11 @@ void berth_proto_compact_free(void *message); // NULL is allowed
 void *berth_proto_copy_in(struct berth_arena *arena, const void *message);
 // Appends the packed bytes.
 void berth_proto_pack(const void *message, struct berth_buf *out);
-// SHA-256 of the packed bytes, which are never in memory as a whole.
-struct berth_digest berth_proto_sha256(const void *message);
+// The same without moving bytes around, where it is known about how many they are and that most are of one part. 0:
+// few.
+void berth_proto_pack_large(const void *message, size_t expected, struct berth_buf *out);
+// SHA-256 of the packed bytes, which are never in memory as a whole; and how many they are (NULL: it does not matter).
+struct berth_digest berth_proto_sha256(const void *message, size_t *size);
 // CORRUPT with `what` when the bytes are not such a message.
 void *berth_proto_unpack(const ProtobufCMessageDescriptor *type, const void *data, size_t size, const char *what,
 	struct berth_error *err);

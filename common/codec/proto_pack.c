@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packing in one pass. The library's own way asks every message for its size once for each message around it; here a
-// message is written behind one byte for its length, and moved up when the length needs more. Proto3 alone, and the
+// message is written behind room for its length, which is guessed, and moved when the guess was wrong: one byte, in a
+// list what the item before needed, and around nearly all of a large message what that needs. Proto3 alone, and the
 // bytes are the library's.
 #include <stdlib.h>
 #include <string.h>
@@ -48,33 +49,34 @@ static void put_bytes(struct berth_buf *out, uint32_t id, const void *data, size
 	out->size = (size_t)(at - out->data) + size;
 }
 
-// What was written from `start` on gets its length in front, for which one byte is left.
-static void put_length(struct berth_buf *out, size_t start)
+// What was written from `start` on gets its length in front, for which `guess` bytes are left. What it needed.
+static size_t put_length(struct berth_buf *out, size_t start, size_t guess)
 {
-	size_t size = out->size - start;
-	size_t more = varint_size(size) - 1;
-	if (more) {
-		room(out, more);
-		memmove(out->data + start + more, out->data + start, size);
-		out->size += more;
+	size_t size = out->size - start, needed = varint_size(size), front = start - guess;
+	if (needed != guess) {
+		room(out, needed);
+		memmove(out->data + front + needed, out->data + start, size);
+		out->size = front + needed + size;
 	}
-	put_varint(out->data + start - 1, size);
+	put_varint(out->data + front, size);
+	return needed;
 }
 
-static size_t begin_length(struct berth_buf *out, uint32_t id)
+static size_t begin_length(struct berth_buf *out, uint32_t id, size_t guess)
 {
-	uint8_t *at = put_tag(room(out, TAG_SIZE_MAX + 1), id, PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED);
-	out->size = (size_t)(at - out->data) + 1;
+	uint8_t *at = put_tag(room(out, TAG_SIZE_MAX + guess), id, PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED);
+	out->size = (size_t)(at - out->data) + guess;
 	return out->size;
 }
 
-static void put_message(struct berth_buf *out, const ProtobufCMessage *message);
+static void put_message(struct berth_buf *out, const ProtobufCMessage *message, size_t expected);
 
-static void put_nested(struct berth_buf *out, uint32_t id, const ProtobufCMessage *message)
+static size_t put_nested(
+	struct berth_buf *out, uint32_t id, const ProtobufCMessage *message, size_t guess, size_t expected)
 {
-	size_t start = begin_length(out, id);
-	put_message(out, message);
-	put_length(out, start);
+	size_t start = begin_length(out, id, guess);
+	put_message(out, message, expected);
+	return put_length(out, start, guess);
 }
 
 static size_t scalar_size(ProtobufCType type)
@@ -130,10 +132,11 @@ static void put_tagged(struct berth_buf *out, const ProtobufCFieldDescriptor *fi
 static void put_list(struct berth_buf *out, const ProtobufCFieldDescriptor *field, const void *items, size_t count)
 {
 	if (field->type == PROTOBUF_C_TYPE_STRING || field->type == PROTOBUF_C_TYPE_MESSAGE) {
+		size_t guess = 1;
 		for (size_t i = 0; i < count; i++) {
 			const void *item = ((const void *const *)items)[i];
 			if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
-				put_nested(out, field->id, item);
+				guess = put_nested(out, field->id, item, guess, 0);
 			} else {
 				put_bytes(out, field->id, item, strlen(item));
 			}
@@ -148,7 +151,7 @@ static void put_list(struct berth_buf *out, const ProtobufCFieldDescriptor *fiel
 		return;
 	}
 	bool is_packed = field->flags & PROTOBUF_C_FIELD_FLAG_PACKED;
-	size_t start = is_packed ? begin_length(out, field->id) : 0;
+	size_t start = is_packed ? begin_length(out, field->id, 1) : 0;
 	for (size_t i = 0; i < count; i++) {
 		const char *item = (const char *)items + i * scalar_size(field->type);
 		if (is_packed) {
@@ -158,12 +161,13 @@ static void put_list(struct berth_buf *out, const ProtobufCFieldDescriptor *fiel
 		}
 	}
 	if (is_packed) {
-		put_length(out, start);
+		put_length(out, start, 1);
 	}
 }
 
 // `chosen`: of a oneof, whose member goes out also when it is 0 or empty.
-static void put_single(struct berth_buf *out, const ProtobufCFieldDescriptor *field, const void *member, bool chosen)
+static void put_single(
+	struct berth_buf *out, const ProtobufCFieldDescriptor *field, const void *member, bool chosen, size_t expected)
 {
 	if (field->type == PROTOBUF_C_TYPE_STRING) {
 		const char *text = *(char *const *)member;
@@ -178,7 +182,7 @@ static void put_single(struct berth_buf *out, const ProtobufCFieldDescriptor *fi
 	} else if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
 		const ProtobufCMessage *message = *(ProtobufCMessage *const *)member;
 		if (message) {
-			put_nested(out, field->id, message);
+			put_nested(out, field->id, message, varint_size(expected), expected);
 		}
 	} else {
 		bool is_zero = field->type == PROTOBUF_C_TYPE_DOUBLE ? *(const double *)member == 0
@@ -189,7 +193,8 @@ static void put_single(struct berth_buf *out, const ProtobufCFieldDescriptor *fi
 	}
 }
 
-static void put_field(struct berth_buf *out, const ProtobufCFieldDescriptor *field, const char *message)
+static void put_field(
+	struct berth_buf *out, const ProtobufCFieldDescriptor *field, const char *message, size_t expected)
 {
 	const void *member = message + field->offset;
 	const void *quantifier = message + field->quantifier_offset;
@@ -202,17 +207,17 @@ static void put_field(struct berth_buf *out, const ProtobufCFieldDescriptor *fie
 			put_list(out, field, *(const void *const *)member, count);
 		}
 	} else if (!(field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF)) {
-		put_single(out, field, member, false);
+		put_single(out, field, member, false, expected);
 	} else if (*(const uint32_t *)quantifier == field->id) {
-		put_single(out, field, member, true);
+		put_single(out, field, member, true, expected);
 	}
 }
 
-static void put_message(struct berth_buf *out, const ProtobufCMessage *message)
+static void put_message(struct berth_buf *out, const ProtobufCMessage *message, size_t expected)
 {
 	const ProtobufCMessageDescriptor *type = message->descriptor;
 	for (unsigned i = 0; i < type->n_fields; i++) {
-		put_field(out, &type->fields[i], (const char *)message);
+		put_field(out, &type->fields[i], (const char *)message, expected);
 	}
 	for (unsigned i = 0; i < message->n_unknown_fields; i++) {
 		const ProtobufCMessageUnknownField *field = &message->unknown_fields[i];
@@ -222,9 +227,14 @@ static void put_message(struct berth_buf *out, const ProtobufCMessage *message)
 	}
 }
 
+void berth_proto_pack_large(const void *message, size_t expected, struct berth_buf *out)
+{
+	berth_buf_reserve(out, expected + 1);
+	put_message(out, message, expected);
+	out->data[out->size] = 0;
+}
+
 void berth_proto_pack(const void *message, struct berth_buf *out)
 {
-	berth_buf_reserve(out, 1);
-	put_message(out, message);
-	out->data[out->size] = 0;
+	berth_proto_pack_large(message, 0, out);
 }

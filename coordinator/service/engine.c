@@ -15,7 +15,8 @@
 #include "common/codec/proto.h"
 #include "coordinator/service/recorder.h"
 
-#define EXIT_DISK_FAILED 74 // as EX_IOERR
+#define EXIT_DISK_FAILED 74                  // as EX_IOERR
+#define PACKED_KEPT      ((size_t)64 * 1024) // bytes
 #define BATCH_ROOM       ((size_t)2 * BERTH_ENGINE_BATCH_MAX)
 
 struct question {
@@ -44,6 +45,7 @@ struct berth_engine {
 	// the engine's thread only
 	struct decided *batch;
 	size_t batch_count;
+	struct berth_buf packed; // the event that is being appended
 	int64_t ticked_ns;
 	struct berth_recorder recorder;
 	int64_t settle_ns; // when the caller wants to be asked again
@@ -81,17 +83,20 @@ static void disk_failed(const struct berth_error *err)
 	_exit(EXIT_DISK_FAILED);
 }
 
-static void append_events(struct berth_engine *engine, const struct berth_outcome *outcome)
+static void append_events(struct berth_engine *engine, const struct berth_outcome *outcome, size_t first_size)
 {
 	struct berth_error err;
-	BERTH_AUTO(berth_buf_free) struct berth_buf packed = {0};
+	struct berth_buf *packed = &engine->packed;
 	for (size_t i = 0; i < outcome->events_count; i++) {
-		berth_buf_reset(&packed);
-		berth_proto_pack(outcome->events[i], &packed);
+		berth_buf_reset(packed);
+		berth_proto_pack_large(outcome->events[i], i ? 0 : first_size, packed);
 		if (!berth_ledger_append(
-			    engine->options.ledger, outcome->events[i]->sequence, packed.data, packed.size, &err)) {
+			    engine->options.ledger, outcome->events[i]->sequence, packed->data, packed->size, &err)) {
 			disk_failed(&err);
 		}
+	}
+	if (packed->capacity > PACKED_KEPT) {
+		berth_buf_free(packed);
 	}
 }
 
@@ -130,7 +135,7 @@ static void decide(
 		return;
 	}
 	berth_core_decide(engine->options.core, command, now(), &decided->outcome);
-	append_events(engine, &decided->outcome);
+	append_events(engine, &decided->outcome, request ? request->events_size : 0);
 	write_secrets(engine, request, &decided->outcome);
 	write_blob(engine, request, &decided->outcome);
 	berth_outcome_drop_events(&decided->outcome);
@@ -402,5 +407,6 @@ void berth_engine_stop(struct berth_engine *engine)
 		berth_outcome_clear(&engine->batch[i].outcome);
 	}
 	free(engine->batch);
+	berth_buf_free(&engine->packed);
 	free(engine);
 }

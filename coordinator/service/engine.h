@@ -34,6 +34,7 @@ struct berth_engine_request {
 	struct berth_command command;
 	char actor[2 * BERTH_RPC_NAME_MAX];
 	struct berth_rpc_principal principal; // refused when its certificate is not the enrolled one
+	size_t events_size;                   // about, of its first event; 0: little
 	// Packed secrets of a SUBMIT: written with its event when the job is new.
 	const void *secrets;
 	size_t secrets_size;

@@ -85,11 +85,11 @@ static bool bundles_are_there(
 }
 
 // The digest by which a client key matches: of the request without its secrets, which may be resolved anew each time.
-static struct berth_digest request_digest(const Berth__V1__SubmitJobRequest *submit)
+static struct berth_digest request_digest(const Berth__V1__SubmitJobRequest *submit, size_t *size)
 {
 	Berth__V1__SubmitJobRequest bare = *submit;
 	bare.secrets = NULL;
-	return berth_proto_sha256(&bare);
+	return berth_proto_sha256(&bare, size);
 }
 
 static void submit_job(struct berth_rpc_call *call, const ProtobufCMessage *message, void *context)
@@ -120,7 +120,7 @@ static void submit_job(struct berth_rpc_call *call, const ProtobufCMessage *mess
 	request->command.submit = submission->message;
 	request->command.job_id = submission->job_id;
 	request->command.name_seed = submission->seed;
-	request->command.request_digest = request_digest(submission->message);
+	request->command.request_digest = request_digest(submission->message, &request->events_size);
 	request->command.secrets_digest =
 		berth_ledger_keyed_digest(daemon->ledger, submission->secrets.data, submission->secrets.size);
 	if (!berth_engine_post(daemon->engine, request, &err)) {

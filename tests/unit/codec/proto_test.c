@@ -170,6 +170,14 @@ static void assert_packed(const void *message, const struct berth_buf *wanted)
 	assert_memory_equal(packed.data, "before", 6);
 	assert_memory_equal(packed.data + 6, wanted->data, wanted->size);
 	assert_int_equal(packed.data[packed.size], 0);
+	// Whatever is expected, the bytes are the same.
+	const size_t expected[] = {1, wanted->size, 200, 70000};
+	for (size_t i = 0; i < BERTH_COUNT(expected); i++) {
+		berth_buf_reset(&packed);
+		berth_proto_pack_large(message, expected[i], &packed);
+		assert_int_equal(packed.size, wanted->size);
+		assert_memory_equal(packed.data, wanted->data, wanted->size);
+	}
 }
 
 // In an arena that expects nothing, and one that expects more than enough; cut off, it is no such message or another.
@@ -194,7 +202,9 @@ static void packing_gives_the_librarys_bytes_and_copies_and_digests_are_of_the_s
 		BERTH_AUTO(berth_buf_free) struct berth_buf wanted = {0};
 		pack_by_library(message, &wanted);
 		assert_packed(message, &wanted);
-		struct berth_digest digest = berth_proto_sha256(message);
+		size_t size = 0;
+		struct berth_digest digest = berth_proto_sha256(message, &size);
+		assert_int_equal(size, wanted.size);
 		struct berth_digest wanted_digest = berth_sha256(wanted.data, wanted.size);
 		assert_memory_equal(digest.bytes, wanted_digest.bytes, BERTH_DIGEST_SIZE);
 		ProtobufCMessage *copy = berth_proto_clone(message);
