@@ -107,6 +107,14 @@ struct run_plan plan_of(const struct berth_core *core, const struct cell *cell)
 	return plan;
 }
 
+// By what price_lease asks of a task.
+static bool costs_as_much(const Berth__V1__Task *a, const Berth__V1__Task *b)
+{
+	return a->cpus == b->cpus && a->memory_mb == b->memory_mb && !a->separate_verifier == !b->separate_verifier &&
+	       a->n_steps == b->n_steps && a->build_timeout_sec == b->build_timeout_sec &&
+	       a->agent_timeout_sec == b->agent_timeout_sec && a->verifier_timeout_sec == b->verifier_timeout_sec;
+}
+
 bool price_job(const struct berth_core *core, const Berth__V1__JobSpec *spec, int64_t **prices, struct berth_error *err)
 {
 	*prices = NULL;
@@ -115,9 +123,13 @@ bool price_job(const struct berth_core *core, const Berth__V1__JobSpec *spec, in
 	}
 	BERTH_AUTO_FREE int64_t *list = berth_alloc(spec->n_tasks * spec->n_agents * sizeof *list);
 	for (size_t i = 0; i < spec->n_tasks * spec->n_agents; i++) {
+		size_t task = i / spec->n_agents;
+		if (task && costs_as_much(spec->tasks[task - 1], spec->tasks[task])) {
+			list[i] = list[i - spec->n_agents]; // large jobs have runs of tasks of one size
+			continue;
+		}
 		struct run_plan plan;
-		if (!price_run(
-			    core, spec, (uint32_t)(i / spec->n_agents), (uint32_t)(i % spec->n_agents), &plan, err)) {
+		if (!price_run(core, spec, (uint32_t)task, (uint32_t)(i % spec->n_agents), &plan, err)) {
 			return false;
 		}
 		list[i] = plan.price_nano_usd;
