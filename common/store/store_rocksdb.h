@@ -24,6 +24,7 @@
 	X(create_iterator_cf)                                                                                          \
 	X(filterpolicy_create_bloom_full)                                                                              \
 	X(free)                                                                                                        \
+	X(get_options_from_string)                                                                                     \
 	X(get_pinned_cf)                                                                                               \
 	X(iter_destroy)                                                                                                \
 	X(iter_get_error)                                                                                              \

@@ -201,7 +201,7 @@ static char *wal_of(const char *folder)
 		size_t length = strlen(entry->d_name);
 		BERTH_AUTO_FREE char *file = berth_path_join(path, entry->d_name);
 		if (length > 4 && strcmp(entry->d_name + length - 4, ".log") == 0 && stat(file, &info) == 0 &&
-			info.st_size > 0) {
+			info.st_size > 0 && (!found || strcmp(file, found) > 0)) {
 			free(found);
 			found = BERTH_STEAL(file);
 		}
