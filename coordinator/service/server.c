@@ -9,6 +9,7 @@
 #include "berth/v1/ledger.pb-c.h"
 #include "berth_descriptors.h"
 #include "common/base/file.h"
+#include "common/base/heap.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/base/thread.h"
@@ -23,6 +24,7 @@
 
 #define TICK_MS       1000
 #define BALLAST_BYTES (64 * 1024 * 1024)
+#define HEAP_BYTES    (2 * 1024 * 1024) // what setting up gRPC and its servers takes
 #define CUT_TAIL_HINT "the ledger is damaged; after a power cut, and only then, start once with --cut-tail"
 
 static void on_effect(void *context, const struct berth_core *core, const struct berth_effect *effect)
@@ -235,6 +237,7 @@ static void *listen_run(void *context)
 {
 	struct listening *listening = context;
 	BERTH_AUTO_FREE char *fleet = NULL;
+	berth_heap_large_pages(HEAP_BYTES);
 	listening->ok = berth_x509_authority_fleet(listening->options->tls.authority, &fleet, &listening->err);
 	if (listening->ok) {
 		snprintf(listening->daemon->fleet, sizeof listening->daemon->fleet, "%s", fleet);
