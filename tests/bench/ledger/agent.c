@@ -83,6 +83,7 @@ void agent_send(struct agent *agent)
 	if (agent->beat_due) {
 		agent->beat_due = false;
 		agent->sending = true;
+		agent->beat_ns = berth_boot_ns();
 		line_send(agent->line, report_beat(agent));
 		return;
 	}
@@ -119,7 +120,7 @@ void agent_complete(struct agent *agent, uint32_t slot, int64_t began_ns)
 
 void agent_beat(struct agent *agent)
 {
-	agent->beat_due = true;
+	agent->beat_due = !agent->silent;
 	agent_send(agent);
 }
 
@@ -139,6 +140,18 @@ static void take_ack(struct agent *agent, uint64_t through)
 	}
 }
 
+// The coordinator heard the agent's last heartbeat a little after it was sent, so what comes out is too long by that.
+static void fall_silent(struct agent *agent, struct trial *trial)
+{
+	struct load *load = agent->load;
+	if (trial->generation) {
+		histogram_add(&load->regrant, berth_boot_ns() - trial->fenced_ns);
+	} else {
+		agent->silent = true;
+		trial->fenced_ns = agent->beat_ns + load->options.fence_ms * BERTH_NS_PER_MS;
+	}
+}
+
 static void take_assignment(struct agent *agent, const Berth__V1__Assignment *assignment)
 {
 	struct load *load = agent->load;
@@ -155,7 +168,11 @@ static void take_assignment(struct agent *agent, const Berth__V1__Assignment *as
 	slot->generation = assignment->trial->generation;
 	snprintf(slot->lease, sizeof slot->lease, "%s", assignment->leases[0]->lease_id);
 	struct trial *trial = &load->trials[index];
-	load->doubled += trial->generation != 0 || trial->acknowledged;
+	if (load->options.fence_ms) {
+		fall_silent(agent, trial);
+	} else {
+		load->doubled += trial->generation != 0 || trial->acknowledged;
+	}
 	trial->generation = slot->generation;
 	int64_t began_ns;
 	bool known = ring_pop(&agent->freed, &began_ns);

@@ -31,6 +31,7 @@ static bool set(struct load_options *options, const char *name, const char *valu
 		{.name = "warm-ms", .wide = &options->warm_ms},
 		{.name = "measure-ms", .wide = &options->measure_ms},
 		{.name = "beat-ms", .wide = &options->beat_ms},
+		{.name = "fence-ms", .wide = &options->fence_ms},
 		{.name = "agents", .count = &options->agents},
 		{.name = "slots", .count = &options->slots},
 		{.name = "batch", .count = &options->batch},
@@ -228,6 +229,8 @@ static void print_run(const struct load *load, struct spent began, struct spent 
 	histogram_print(stdout, &load->grant);
 	fputs(",\"complete\":", stdout);
 	histogram_print(stdout, &load->complete);
+	fputs(",\"regrant\":", stdout);
+	histogram_print(stdout, &load->regrant);
 	puts("}");
 	fflush(stdout);
 }

@@ -26,14 +26,18 @@ struct load_options {
 	int64_t beat_ms;          // 0: as the coordinator says
 	uint32_t tasks, attempts; // of the job
 	bool whole, paid, hold;   // hold: complete nothing
-	bool drain;               // go on until every trial of the job is over
-	const char *journal;      // go on until the server is gone, then write what was acknowledged
+	// The fencing wait; not 0: who is granted a trial for the first time falls silent, and what counts is how long
+	// after the wait another one is granted it.
+	int64_t fence_ms;
+	bool drain;          // go on until every trial of the job is over
+	const char *journal; // go on until the server is gone, then write what was acknowledged
 };
 
 // What a load knows of a trial of its job.
 struct trial {
 	uint32_t generation; // granted; 0: never
 	bool sent, acknowledged;
+	int64_t fenced_ns; // when its first agent's fencing wait is over
 };
 
 struct slot { // a trial that an agent holds
@@ -69,7 +73,8 @@ struct agent {
 	struct credentials credentials;
 	grpc_channel *channel;
 	struct line *line;
-	bool sending, ready, over, beat_due;
+	bool sending, ready, over, beat_due, silent;
+	int64_t beat_ns; // when the last heartbeat was sent
 	uint64_t reports, beats, beats_answered;
 	struct slot *slots;
 	struct ring outbox, unacknowledged, freed; // planned; completion; when a slot became free
@@ -95,7 +100,7 @@ struct load {
 	// counted while measuring
 	bool measuring;
 	uint64_t granted, completed, beats, messages, doubled, revoked;
-	struct histogram grant, complete;
+	struct histogram grant, complete, regrant;
 };
 
 // agent.c
