@@ -72,6 +72,14 @@ static struct lost lose_a_run(struct test_fleet *fleet)
 	return lost;
 }
 
+// The session of its agent on the restored ledger; what the outbox holds is still to come.
+static uint64_t lose_a_run_and_resend(struct test_fleet *fleet, struct lost *lost)
+{
+	*lost = lose_a_run(fleet);
+	test_restore(fleet, lost->backup);
+	return test_hello(fleet, "north", BOOT_A, 1);
+}
+
 static void give(struct test_fleet *fleet, const struct lost *lost)
 {
 	fleet->given_lease = lost->assignment->leases[0];
@@ -123,9 +131,8 @@ static void nothing_is_assigned_before_every_agent_has_resent(void **state)
 {
 	struct test_fleet *fleet = *state;
 	test_enroll(fleet, "south");
-	struct lost lost = lose_a_run(fleet);
-	test_restore(fleet, lost.backup);
-	uint64_t north = test_hello(fleet, "north", BOOT_A, 1);
+	struct lost lost;
+	uint64_t north = lose_a_run_and_resend(fleet, &lost);
 	fleet->outbox_first = 1;
 	test_beat(fleet, "north", north, NULL, 0);
 	assert_int_equal(berth_core_resending(fleet->core, NULL, 0), 2);
@@ -173,9 +180,8 @@ static void a_lost_run_is_taken_up_and_its_result_counts(void **state)
 static void a_run_that_goes_on_is_not_revoked(void **state)
 {
 	struct test_fleet *fleet = *state;
-	struct lost lost = lose_a_run(fleet);
-	test_restore(fleet, lost.backup);
-	uint64_t north = test_hello(fleet, "north", BOOT_A, 1);
+	struct lost lost;
+	uint64_t north = lose_a_run_and_resend(fleet, &lost);
 	Berth__V1__TrialKey key = test_key(lost.job, 0, 1);
 	fleet->outbox_first = 1;
 	test_beat(fleet, "north", north, &key, 1);
@@ -248,9 +254,8 @@ static void the_leases_of_a_lost_run_are_taken_up_together(void **state)
 static void a_lost_run_without_a_mark_is_stopped_before_its_trial_begins_elsewhere(void **state)
 {
 	struct test_fleet *fleet = *state;
-	struct lost lost = lose_a_run(fleet);
-	test_restore(fleet, lost.backup);
-	uint64_t north = test_hello(fleet, "north", BOOT_A, 1);
+	struct lost lost;
+	uint64_t north = lose_a_run_and_resend(fleet, &lost);
 	Berth__V1__TrialKey key = test_key(lost.job, 0, 1);
 	test_beat(fleet, "north", north, &key, 1);
 	assert_int_equal(test_effects(fleet, BERTH_EFFECT_REVOKE), 1);
@@ -272,9 +277,8 @@ static void a_lost_run_without_a_mark_is_stopped_before_its_trial_begins_elsewhe
 static void a_mark_after_the_heartbeat_that_listed_its_run_is_taken_up(void **state)
 {
 	struct test_fleet *fleet = *state;
-	struct lost lost = lose_a_run(fleet);
-	test_restore(fleet, lost.backup);
-	uint64_t north = test_hello(fleet, "north", BOOT_A, 1);
+	struct lost lost;
+	uint64_t north = lose_a_run_and_resend(fleet, &lost);
 	Berth__V1__TrialKey key = test_key(lost.job, 0, 1);
 	test_beat(fleet, "north", north, &key, 1);
 	give(fleet, &lost);
