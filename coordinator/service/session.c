@@ -3,7 +3,6 @@
 // the engine, so nothing is sent that is not synced.
 #include <stdlib.h>
 #include <string.h>
-#include <utlist.h>
 
 #include "common/base/log.h"
 #include "common/base/mem.h"
@@ -33,7 +32,7 @@ void berth_session_begin(struct berth_rpc_call *call, void *context)
 	snprintf(session->agent, sizeof session->agent, "%s", berth_rpc_call_principal(call)->name);
 	pthread_mutex_lock(&daemon->sessions->lock);
 	session->id = ++daemon->sessions->last_id;
-	DL_APPEND(daemon->sessions->list, session);
+	HASH_ADD(hh, daemon->sessions->by_id, id, sizeof session->id, session);
 	pthread_mutex_unlock(&daemon->sessions->lock);
 	berth_rpc_call_set_data(call, session);
 	berth_rpc_read_next(call);
@@ -250,7 +249,7 @@ void berth_session_ended(struct berth_rpc_call *call, bool cancelled, void *cont
 	struct berth_daemon *daemon = context;
 	struct session *session = berth_rpc_call_data(call);
 	pthread_mutex_lock(&daemon->sessions->lock);
-	DL_DELETE(daemon->sessions->list, session);
+	HASH_DEL(daemon->sessions->by_id, session);
 	pthread_mutex_unlock(&daemon->sessions->lock);
 	struct arrived *arrived = &arrivals_new(session, 1)->each[0];
 	arrived->request.done = down_done;

@@ -2,6 +2,7 @@
 // Inside a session: session.c makes commands of what an agent says, session_send.c messages of what was decided.
 #pragma once
 
+#include "common/base/table.h"
 #include "coordinator/service/daemon.h"
 
 struct session {
@@ -16,7 +17,7 @@ struct session {
 	uint8_t *signing_key_der; // set before the first message after Hello is taken
 	size_t signing_key_size;
 	struct berth_checked_group checked; // of that key; whoever takes the session's newest message
-	struct session *prev, *next;
+	UT_hash_handle hh;                  // by id
 	// The engine's thread only.
 	bool had_secrets; // its stream may still hold some in its buffers
 	Berth__V1__CoordinatorBatch outgoing;
@@ -27,8 +28,8 @@ struct session {
 };
 
 struct berth_sessions {
-	pthread_mutex_t lock; // guards list and last_id
-	struct session *list;
+	pthread_mutex_t lock; // guards by_id and last_id
+	struct session *by_id;
 	uint64_t last_id;
 	// The engine's thread only.
 	struct session *pending;             // those that are answered, or read from, after the batch

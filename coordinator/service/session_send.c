@@ -17,11 +17,9 @@ static struct berth_rpc_call *call_of(struct berth_daemon *daemon, uint64_t id)
 	struct berth_rpc_call *call = NULL;
 	struct session *session;
 	pthread_mutex_lock(&daemon->sessions->lock);
-	DL_FOREACH (daemon->sessions->list, session) {
-		if (session->id == id) {
-			call = berth_rpc_call_ref(session->call);
-			break;
-		}
+	HASH_FIND(hh, daemon->sessions->by_id, &id, sizeof id, session);
+	if (session) {
+		call = berth_rpc_call_ref(session->call);
 	}
 	pthread_mutex_unlock(&daemon->sessions->lock);
 	return call;
@@ -328,9 +326,9 @@ void berth_sessions_scrub(struct berth_daemon *daemon)
 	padding.zeros = (ProtobufCBinaryData){PADDING_SIZE, zeros};
 	message.body_case = BERTH__V1__COORDINATOR_MESSAGE__BODY_PADDING;
 	message.padding = &padding;
-	struct session *session;
+	struct session *session, *next;
 	pthread_mutex_lock(&daemon->sessions->lock);
-	DL_FOREACH (daemon->sessions->list, session) {
+	HASH_ITER (hh, daemon->sessions->by_id, session, next) {
 		if (session->had_secrets) {
 			session->had_secrets = false;
 			send_copy(session, &message);
