@@ -189,8 +189,15 @@ void berth_budgets_rows(const struct berth_budgets *budgets, berth_budget_row_fn
 bool berth_budgets_row(const struct berth_budgets *budgets, const char *key, struct berth_buf *value);
 // The keys of the rows that an event changes or makes, whether it is applied already or not.
 typedef void (*berth_budget_key_fn)(void *context, const char *key);
+// Of whom the caller knows already that the sums changed: those of a reservation of his are not told again. One event
+// after the other is paid by the same.
+struct berth_budget_payer {
+	bool follows;                           // becomes the one of each reservation that is told
+	char budget[BERTH_BUDGET_NAME_MAX + 1]; // empty: nobody
+	char phase[64], job_id[64], user[128];
+};
 void berth_budgets_keys(const struct berth_budgets *budgets, const Berth__Store__V1__Event *event,
-	berth_budget_key_fn each, void *context);
+	struct berth_budget_payer *payer, berth_budget_key_fn each, void *context); // payer NULL: all are told
 // The same rows, given back in key order; then one check that the sums of open reservations agree with the sum rows.
 bool berth_budgets_load(
 	struct berth_budgets *budgets, const char *key, const void *value, size_t size, struct berth_error *err);

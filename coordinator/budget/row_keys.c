@@ -7,11 +7,12 @@
 
 struct visit {
 	const struct berth_budgets *budgets;
+	struct berth_budget_payer *payer;
 	berth_budget_key_fn each;
 	void *context;
 };
 
-// The parts, one after the other, as a key. Each event of a paid lease tells ten of them, so nothing is formatted.
+// The parts, one after the other, as a key. Each event of a paid lease tells some, so nothing is formatted.
 static void tell_parts(const struct visit *visit, const char *const *parts, size_t count)
 {
 	BERTH_AUTO(berth_buf_free) struct berth_buf large = {0};
@@ -31,16 +32,54 @@ static void tell_parts(const struct visit *visit, const char *const *parts, size
 #define TELL(visit, ...)                                                                                               \
 	tell_parts(visit, (const char *const[]){__VA_ARGS__}, BERTH_COUNT(((const char *const[]){__VA_ARGS__})))
 
-static void tell_reservation(const struct visit *visit, const Berth__V1__Reservation *row)
+static const char *phase_of(const Berth__V1__Reservation *row)
+{
+	return row->scope ? row->scope->phase : "";
+}
+
+static bool is_payer(const struct berth_budget_payer *payer, const Berth__V1__Reservation *row)
+{
+	return payer && payer->budget[0] && strcmp(payer->job_id, row->job_id) == 0 &&
+	       strcmp(payer->budget, row->budget) == 0 && strcmp(payer->phase, phase_of(row)) == 0 &&
+	       strcmp(payer->user, row->user) == 0;
+}
+
+static bool fits(const char *text, size_t size)
+{
+	return strnlen(text, size) < size;
+}
+
+// Nobody, where a text is longer than is kept: his sums are told each time.
+static void follow(struct berth_budget_payer *payer, const Berth__V1__Reservation *row)
+{
+	bool all_fit = fits(row->budget, sizeof payer->budget) && fits(phase_of(row), sizeof payer->phase) &&
+	               fits(row->job_id, sizeof payer->job_id) && fits(row->user, sizeof payer->user);
+	berth_copy_text(payer->budget, sizeof payer->budget, all_fit ? row->budget : "");
+	berth_copy_text(payer->phase, sizeof payer->phase, phase_of(row));
+	berth_copy_text(payer->job_id, sizeof payer->job_id, row->job_id);
+	berth_copy_text(payer->user, sizeof payer->user, row->user);
+}
+
+static void tell_sums(const struct visit *visit, const Berth__V1__Reservation *row)
 {
 	TELL(visit, "budget/", row->budget); // a breach is its own
 	TELL(visit, "budget_sum/", row->budget, "/total");
-	TELL(visit, "budget_sum/", row->budget, "/phase/", row->scope ? row->scope->phase : "");
+	TELL(visit, "budget_sum/", row->budget, "/phase/", phase_of(row));
 	if (row->job_id[0]) {
 		TELL(visit, "budget_sum/", row->budget, "/job/", row->job_id);
 	}
 	if (row->user[0]) {
 		TELL(visit, "budget_sum/", row->budget, "/user/", row->user);
+	}
+}
+
+static void tell_reservation(const struct visit *visit, const Berth__V1__Reservation *row)
+{
+	if (!is_payer(visit->payer, row)) {
+		tell_sums(visit, row);
+		if (visit->payer && visit->payer->follows) {
+			follow(visit->payer, row);
+		}
 	}
 	TELL(visit, "reservation/", row->reservation_id);
 }
@@ -65,9 +104,9 @@ static void tell_amended(const struct visit *visit, const Berth__Store__V1__Budg
 }
 
 void berth_budgets_keys(const struct berth_budgets *budgets, const Berth__Store__V1__Event *event,
-	berth_budget_key_fn each, void *context)
+	struct berth_budget_payer *payer, berth_budget_key_fn each, void *context)
 {
-	const struct visit visit = {budgets, each, context};
+	const struct visit visit = {budgets, payer, each, context};
 	const Berth__V1__Reservation *row = NULL;
 	switch (event->body_case) {
 	case BERTH__STORE__V1__EVENT__BODY_BUDGET_OPENED:

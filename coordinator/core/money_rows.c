@@ -82,9 +82,14 @@ static void touch(void *context, const char *key)
 	rows_touch(core, ROW_MONEY, money);
 }
 
-void money_rows_touch(struct berth_core *core, const Berth__Store__V1__Event *event)
+void money_rows_touch(struct berth_core *core, const Berth__Store__V1__Event *event, bool made)
 {
-	berth_budgets_keys(core->budgets, event, touch, core);
+	if (core->payer_epoch != core->epoch) {
+		core->payer_epoch = core->epoch;
+		core->payer.budget[0] = 0;
+	}
+	core->payer.follows = made; // before, its rows need not be there to be noted
+	berth_budgets_keys(core->budgets, event, &core->payer, touch, core);
 }
 
 void money_rows_forget(struct berth_core *core, struct money_row *money)

@@ -426,7 +426,7 @@ void rows_touch_event(struct berth_core *core, const event_t *event)
 	}
 	// What an assignment's money is before it matters to a checkpoint that is under way alone.
 	if (event->body_case != BERTH__STORE__V1__EVENT__BODY_TRIAL_ASSIGNED || core->checkpoint_at) {
-		money_rows_touch(core, event);
+		money_rows_touch(core, event, false);
 	}
 	touch_by_body(core, event);
 }
@@ -439,7 +439,7 @@ void rows_touch_made(struct berth_core *core, const event_t *event)
 	case BERTH__STORE__V1__EVENT__BODY_TRIAL_ENDED:
 		return; // the commonest change what was there, and make nothing
 	default:
-		money_rows_touch(core, event);
+		money_rows_touch(core, event, true);
 		touch_by_body(core, event);
 	}
 }

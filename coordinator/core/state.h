@@ -212,7 +212,9 @@ struct berth_core {
 	uint32_t resending;    // agents; nothing is assigned while there are any
 	uint32_t blocked_jobs; // that were refused money; volatile
 	// records
-	uint32_t epoch;          // of checkpoints, from 1
+	uint32_t epoch;       // of checkpoints, from 1
+	uint32_t payer_epoch; // in which the sums of the payer were noted
+	struct berth_budget_payer payer;
 	struct row_refs changed; // since the last checkpoint began
 	struct row_refs writing; // of the checkpoint that is under way, from writing_at on
 	size_t writing_at;
@@ -277,7 +279,7 @@ void rows_free(struct berth_core *core);
 // money_rows.c: rows of the budgets. What is open or forfeited is part of the state; other ended reservations are
 // records.
 void money_rows_all(const struct berth_core *core, struct rows *rows);
-void money_rows_touch(struct berth_core *core, const Berth__Store__V1__Event *event);
+void money_rows_touch(struct berth_core *core, const Berth__Store__V1__Event *event, bool made);
 void money_rows_add(struct rows *rows, const struct money_row *money);
 void money_rows_forget(struct berth_core *core, struct money_row *money); // if it may leave memory
 bool money_rows_load(struct berth_core *core, const char *key, unsigned slot, const void *value, size_t size,

@@ -75,6 +75,58 @@ static void rows_come_in_key_order_and_load_back_to_the_same_state(void **state)
 	world_close(&world);
 }
 
+static void count_key(void *context, const char *key)
+{
+	size_t *counts = context;
+	counts[strncmp(key, "reservation/", strlen("reservation/")) == 0]++;
+}
+
+// How many rows the reservation tells beside its own.
+static size_t sums_told(const struct world *world, struct berth_budget_payer *payer, const char *user, const char *id)
+{
+	Berth__Store__V1__Event event = BERTH__STORE__V1__EVENT__INIT;
+	Berth__Store__V1__BudgetReserved reserved = BERTH__STORE__V1__BUDGET_RESERVED__INIT;
+	Berth__V1__Reservation row = BERTH__V1__RESERVATION__INIT;
+	row.budget = (char *)"b";
+	row.job_id = (char *)"j1";
+	row.user = (char *)user;
+	row.reservation_id = (char *)id;
+	reserved.reservation = &row;
+	event.body_case = BERTH__STORE__V1__EVENT__BODY_BUDGET_RESERVED;
+	event.budget_reserved = &reserved;
+	size_t counts[2] = {0, 0};
+	berth_budgets_keys(world->budgets, &event, payer, count_key, counts);
+	assert_int_equal(counts[1], 1);
+	return counts[0];
+}
+
+static void the_sums_of_one_payer_are_told_once(void **state)
+{
+	(void)state;
+	struct world world;
+	fill(&world);
+	char long_user[2 * sizeof((struct berth_budget_payer *)NULL)->user];
+	memset(long_user, 'u', sizeof long_user);
+	long_user[sizeof long_user - 1] = 0;
+	struct berth_budget_payer payer = {.follows = false};
+	assert_int_equal(sums_told(&world, &payer, "user/ada", "r1"), 5);
+	assert_int_equal(sums_told(&world, &payer, "user/ada", "r2"), 5); // it does not follow
+	payer.follows = true;
+	assert_int_equal(sums_told(&world, &payer, "user/ada", "r3"), 5);
+	assert_int_equal(sums_told(&world, &payer, "user/ada", "r4"), 0);
+	payer.follows = false;
+	assert_int_equal(sums_told(&world, &payer, "user/bob", "r5"), 5);
+	assert_int_equal(sums_told(&world, &payer, "user/ada", "r6"), 0);
+	payer.follows = true;
+	assert_int_equal(sums_told(&world, &payer, long_user, "r7"), 5);
+	assert_int_equal(sums_told(&world, &payer, long_user, "r8"), 5);
+	long_user[sizeof payer.user - 1] = 0; // what was kept of it
+	assert_int_equal(sums_told(&world, &payer, long_user, "r9"), 5);
+	payer.budget[0] = 0;
+	assert_int_equal(sums_told(&world, &payer, long_user, "r9"), 5);
+	world_close(&world);
+}
+
 static void rows_that_do_not_sum_are_refused(void **state)
 {
 	(void)state;
@@ -243,6 +295,7 @@ static void every_event_of_a_budget_has_its_line_in_the_export(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(rows_come_in_key_order_and_load_back_to_the_same_state),
+	cmocka_unit_test(the_sums_of_one_payer_are_told_once),
 	cmocka_unit_test(rows_that_do_not_sum_are_refused),
 	cmocka_unit_test(forgetting_a_row_does_not_release_money),
 	cmocka_unit_test(a_repeat_about_a_forgotten_row_is_answered_from_the_row_brought_along),

@@ -60,7 +60,7 @@ static void see_told(void *context, const char *key)
 static void look(const struct world *world, const Berth__Store__V1__Event *event, struct seen_rows *rows)
 {
 	berth_budgets_rows(world->budgets, see_row, rows);
-	berth_budgets_keys(world->budgets, event, see_told, rows);
+	berth_budgets_keys(world->budgets, event, NULL, see_told, rows);
 	for (size_t i = 0; i < rows->count; i++) {
 		BERTH_AUTO(berth_buf_free) struct berth_buf value = {0};
 		assert_true(berth_budgets_row(world->budgets, rows->items[i].key, &value));
