@@ -8,6 +8,8 @@
 #include "common/rpc/details.h"
 #include "common/rpc/server_internal.h"
 
+#define SENT_ROOM_MAX ((size_t)64 * 1024)
+
 static void queue_clear(struct berth_rpc_call *call)
 {
 	while (call->queue) {
@@ -204,8 +206,12 @@ static bool enqueue(struct berth_rpc_call *call, const ProtobufCMessageDescripto
 
 bool berth_rpc_send(struct berth_rpc_call *call, const ProtobufCMessage *message, struct berth_error *err)
 {
-	grpc_byte_buffer *buffer = berth_rpc_pack(message);
+	// One message of a stream is mostly about as long as the one before.
+	size_t before = atomic_load_explicit(&call->sent_size, memory_order_relaxed);
+	grpc_byte_buffer *buffer =
+		berth_rpc_pack(message, before < SENT_ROOM_MAX ? before + before / 8 : SENT_ROOM_MAX);
 	size_t size = grpc.byte_buffer_length(buffer);
+	atomic_store_explicit(&call->sent_size, size, memory_order_relaxed);
 	if (size > BERTH_RPC_MESSAGE_SIZE_MAX) {
 		grpc.byte_buffer_destroy(buffer);
 		return berth_fail(err, BERTH_ERROR_INVALID, "a %s of %zu bytes is longer than a message may be (%d)",

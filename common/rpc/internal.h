@@ -34,7 +34,8 @@
 #endif
 
 // wire.c
-grpc_byte_buffer *berth_rpc_pack(const ProtobufCMessage *message);
+// `room`: bytes that it will probably not exceed; 0: not known.
+grpc_byte_buffer *berth_rpc_pack(const ProtobufCMessage *message, size_t room);
 // NULL when the bytes are no such message. The buffer stays the caller's. With `arena`: the message is in a new one,
 // which is the caller's also when this fails (and may be NULL then); without: freed by berth_proto_free.
 ProtobufCMessage *berth_rpc_unpack(

@@ -79,6 +79,8 @@ struct berth_rpc_call {
 	char *metadata; // key, NUL, value, NUL, ..., NUL
 	_Atomic(void *) data;
 
+	atomic_size_t sent_size; // of the message that was packed last
+
 	pthread_mutex_t lock; // guards what follows
 	grpc_call *call;      // NULL after the end
 	int batches;          // started and not completed

@@ -107,7 +107,7 @@ bool berth_rpc_stream_send(struct berth_rpc_stream *stream, const ProtobufCMessa
 	if (stream->send_closed) {
 		return berth_fail(err, BERTH_ERROR_INVALID, "%s: the sending side is closed", stream->method->path);
 	}
-	grpc_byte_buffer *buffer = berth_rpc_pack(message);
+	grpc_byte_buffer *buffer = berth_rpc_pack(message, 0);
 	grpc_op op = {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = buffer};
 	start(stream, &op, 1, &stream->send_tag);
 	bool sent = pluck(stream, &stream->send_tag);

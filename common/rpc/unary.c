@@ -76,7 +76,7 @@ bool berth_rpc_unary(struct berth_rpc_channel *channel, const ProtobufCServiceDe
 	grpc_completion_queue *queue = berth_rpc_channel_take_queue(channel);
 	struct exchange exchange = {.call = berth_rpc_channel_call(channel, method, queue, until.deadline_ns),
 		.message = grpc.empty_slice()};
-	grpc_byte_buffer *bytes = berth_rpc_pack(request);
+	grpc_byte_buffer *bytes = berth_rpc_pack(request, 0);
 	struct berth_cancel_hook hook = {.run = cancel_call, .context = exchange.call};
 	if (until.cancel) {
 		berth_cancel_hook(until.cancel, &hook);

@@ -12,9 +12,10 @@
 #define UNPACKED_SHARE    3
 #define UNPACKED_AT_LEAST 256
 
-grpc_byte_buffer *berth_rpc_pack(const ProtobufCMessage *message)
+grpc_byte_buffer *berth_rpc_pack(const ProtobufCMessage *message, size_t room)
 {
 	struct berth_buf packed = {0};
+	berth_buf_reserve(&packed, room);
 	berth_proto_pack(message, &packed);
 	grpc_slice slice = grpc.slice_new_with_user_data(packed.data, packed.size, free, packed.data);
 	grpc_byte_buffer *buffer = grpc.raw_byte_buffer_create(&slice, 1);
