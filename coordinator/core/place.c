@@ -185,23 +185,50 @@ static struct choice choose(const struct berth_core *core, struct berth_core_now
 	return best;
 }
 
-// "sha256:..." of who owns the lease: the cell's generation.
-static void owner_id(const struct cell *cell, uint32_t generation, char owner[static BERTH_DIGEST_TEXT_SIZE])
+#define NUMBER_SIZE_MAX 20
+
+// A slash and the number, without printf: each run needs several.
+static char *put_number(char *at, uint64_t number)
 {
-	char text[BERTH_ID_SIZE + sizeof "/4294967295/4294967295"];
-	int size = snprintf(text, sizeof text, "%s/%u/%u", cell->job->id, cell->index, generation);
-	struct berth_digest digest = berth_sha256(text, (size_t)size);
-	berth_digest_text(&digest, owner);
+	char digits[NUMBER_SIZE_MAX];
+	size_t count = 0;
+	do {
+		digits[count++] = (char)('0' + number % 10);
+	} while (number /= 10);
+	*at++ = '/';
+	while (count) {
+		*at++ = digits[--count];
+	}
+	return at;
+}
+
+static char *digest_text(const struct decision *decision, const char *text, const char *end)
+{
+	struct berth_digest digest = berth_sha256(text, (size_t)(end - text));
+	char *digest_as_text = emit_part(decision, BERTH_DIGEST_TEXT_SIZE);
+	berth_digest_text(&digest, digest_as_text);
+	return digest_as_text;
+}
+
+// "sha256:..." of who owns the lease: the cell's generation.
+static char *owner_id(const struct decision *decision, const struct cell *cell, uint32_t generation)
+{
+	char text[BERTH_ID_SIZE + 2 * (1 + NUMBER_SIZE_MAX)];
+	char *at = stpcpy(text, cell->job->id);
+	at = put_number(at, cell->index);
+	return digest_text(decision, text, put_number(at, generation));
 }
 
 // What was asked for, as one digest: task bundle, environment, resources.
-static void config_digest(const struct cell *cell, char text[static BERTH_DIGEST_TEXT_SIZE])
+static char *config_digest(const struct decision *decision, const struct cell *cell)
 {
 	const Berth__V1__Task *task = cell->job->spec->tasks[cell_task(cell)];
-	BERTH_AUTO_FREE char *config = berth_format("%s/%s/%u/%llu/%s", task->environment_id, task->lock_digest,
-		cell_cpus(cell), (unsigned long long)cell_memory_mb(cell), task->network_mode);
-	struct berth_digest digest = berth_sha256(config, strlen(config));
-	berth_digest_text(&digest, text);
+	size_t size = strlen(task->environment_id) + strlen(task->lock_digest) + strlen(task->network_mode);
+	char *text = emit_part(decision, size + sizeof "///" + 2 * (1 + NUMBER_SIZE_MAX));
+	char *at = stpcpy(stpcpy(stpcpy(text, task->environment_id), "/"), task->lock_digest);
+	at = put_number(at, cell_cpus(cell));
+	at = put_number(at, cell_memory_mb(cell));
+	return digest_text(decision, text, stpcpy(stpcpy(at, "/"), task->network_mode));
 }
 
 static Berth__V1__Lease *new_lease(const struct decision *decision, const struct cell *cell, const struct agent *agent,
@@ -213,10 +240,8 @@ static Berth__V1__Lease *new_lease(const struct decision *decision, const struct
 	lease->backend = BERTH__V1__BACKEND__BACKEND_LOCAL;
 	lease->role = role;
 	lease->state = BERTH__V1__LEASE_STATE__LEASE_CREATING;
-	lease->owner_id = emit_part(decision, BERTH_DIGEST_TEXT_SIZE);
-	owner_id(cell, cell->generation + 1, lease->owner_id);
-	lease->config_digest = emit_part(decision, BERTH_DIGEST_TEXT_SIZE);
-	config_digest(cell, lease->config_digest);
+	lease->owner_id = owner_id(decision, cell, cell->generation + 1);
+	lease->config_digest = config_digest(decision, cell);
 	lease->job_id = emit_text(decision, cell->job->id);
 	lease->trial_index = cell->index;
 	lease->generation = cell->generation + 1;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who is next: the share of each job by its weight, and the bound of aging.
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/base/mem.h"
 #include "common/codec/proto.h"
@@ -91,6 +92,33 @@ static void a_restart_makes_nobody_wait_longer_than_others(void **state)
 	assert_running(fleet, second, 2);
 }
 
+static void assert_digest_of(const char *digest, const char *text)
+{
+	char wanted[BERTH_DIGEST_TEXT_SIZE];
+	struct berth_digest of_text = berth_sha256(text, strlen(text));
+	berth_digest_text(&of_text, wanted);
+	assert_string_equal(digest, wanted);
+}
+
+static void a_lease_names_its_owner_and_its_config_by_digests(void **state)
+{
+	struct test_fleet *fleet = *state;
+	test_join(fleet, "north", BOOT_A, 8);
+	BERTH_AUTO_FREE const char *job = test_submit(fleet, "a", 12, 1);
+	test_place(fleet);
+	test_place(fleet);
+	Berth__V1__Lease *leases[8];
+	Berth__V1__LeaseDetail *details[8];
+	assert_int_equal(berth_core_leases(fleet->core, job, BERTH_LEASES_ALL, "", 8, leases, details), 8);
+	for (size_t i = 0; i < BERTH_COUNT(leases); i++) {
+		BERTH_AUTO_FREE char *owner = berth_format("%s/%u/1", job, leases[i]->trial_index);
+		assert_digest_of(leases[i]->owner_id, owner);
+		assert_digest_of(leases[i]->config_digest, "0123456789abcdef0123456789abcdef//1/512/");
+		berth_proto_free(leases[i]);
+		berth_proto_free(details[i]);
+	}
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 static const struct CMUnitTest tests[] = {
@@ -98,6 +126,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(a_trial_that_waited_past_the_bound_is_next_whatever_its_job_runs),
 	TEST(a_trial_that_a_limit_of_its_own_job_keeps_back_keeps_no_host_from_others),
 	TEST(a_restart_makes_nobody_wait_longer_than_others),
+	TEST(a_lease_names_its_owner_and_its_config_by_digests),
 };
 
 BERTH_TEST_MAIN(tests)
