@@ -46,8 +46,7 @@ static EVP_PKEY *key_parse(const char *pem)
 	return key;
 }
 
-// gRPC finds out at the first handshake only, and then says little.
-static bool check(const struct berth_rpc_tls *tls, struct berth_error *err)
+bool berth_rpc_tls_check(const struct berth_rpc_tls *tls, struct berth_error *err)
 {
 	BERTH_AUTO(cert_cleanup) X509 *authority = cert_parse(tls->authority);
 	BERTH_AUTO(cert_cleanup) X509 *cert = cert_parse(tls->certificate);
@@ -74,9 +73,6 @@ grpc_server_credentials *berth_rpc_server_credentials(const struct berth_rpc_tls
 	if (!tls) {
 		return grpc.insecure_server_credentials_create();
 	}
-	if (!check(tls, err)) {
-		return NULL;
-	}
 	grpc_ssl_pem_key_cert_pair pair = {.private_key = tls->key, .cert_chain = tls->certificate};
 	grpc_server_credentials *credentials = grpc.ssl_server_credentials_create_ex(
 		tls->authority, &pair, 1, GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY, NULL);
@@ -91,7 +87,7 @@ grpc_channel_credentials *berth_rpc_channel_credentials(const struct berth_rpc_t
 	if (!tls) {
 		return grpc.insecure_credentials_create();
 	}
-	if (!check(tls, err)) {
+	if (!berth_rpc_tls_check(tls, err)) {
 		return NULL;
 	}
 	grpc_ssl_pem_key_cert_pair pair = {.private_key = tls->key, .cert_chain = tls->certificate};

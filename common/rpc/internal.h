@@ -50,7 +50,7 @@ int64_t berth_rpc_left_ms(gpr_timespec deadline);
 void berth_rpc_status_error(grpc_status_code status, grpc_slice message, const grpc_metadata_array *trailers,
 	const char *address, struct berth_error *err);
 
-// credentials.c: INVALID when certificate, key and authority are no PEM or do not belong together.
+// credentials.c: the server's from what berth_rpc_tls_check has passed; the channel's are checked here.
 grpc_server_credentials *berth_rpc_server_credentials(const struct berth_rpc_tls *tls, struct berth_error *err);
 grpc_channel_credentials *berth_rpc_channel_credentials(const struct berth_rpc_tls *tls, struct berth_error *err);
 

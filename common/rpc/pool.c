@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads that run callbacks which may block. The queue holds calls, each at most once, so what it holds is bounded by
-// the calls that live, and those of one call never run at the same time.
+// the calls that live, and those of one call never run at the same time. One thread is there from the start, the others
+// once a call would wait.
 #include <stdlib.h>
 
 #include "common/base/mem.h"
@@ -11,19 +12,23 @@ struct berth_rpc_pool {
 	pthread_mutex_t lock;
 	pthread_cond_t added;
 	struct berth_rpc_call *first, *last;
+	int queued, idle; // calls, and threads that wait for one
 	bool stopping;
-	int threads_count;
+	int threads_max, threads_count;
 	pthread_t threads[BERTH_RPC_THREADS_MAX];
 };
 
 static struct berth_rpc_call *take(struct berth_rpc_pool *pool)
 {
 	pthread_mutex_lock(&pool->lock);
+	pool->idle++;
 	while (!pool->first && !pool->stopping) {
 		pthread_cond_wait(&pool->added, &pool->lock);
 	}
+	pool->idle--;
 	struct berth_rpc_call *call = pool->first;
 	if (call) {
+		pool->queued--;
 		pool->first = call->next;
 		call->next = NULL;
 	}
@@ -40,6 +45,15 @@ static void *work(void *context)
 	return NULL;
 }
 
+static bool add_thread(struct berth_rpc_pool *pool, struct berth_error *err)
+{
+	if (!berth_thread_start(&pool->threads[pool->threads_count], "rpc-pool", work, pool, err)) {
+		return false;
+	}
+	pool->threads_count++;
+	return true;
+}
+
 struct berth_rpc_pool *berth_rpc_pool_start(int threads, struct berth_error *err)
 {
 	if (threads > BERTH_RPC_THREADS_MAX) {
@@ -50,12 +64,10 @@ struct berth_rpc_pool *berth_rpc_pool_start(int threads, struct berth_error *err
 	struct berth_rpc_pool *pool = berth_alloc(sizeof *pool);
 	pthread_mutex_init(&pool->lock, NULL);
 	pthread_cond_init(&pool->added, NULL);
-	while (pool->threads_count < threads) {
-		if (!berth_thread_start(&pool->threads[pool->threads_count], "rpc-pool", work, pool, err)) {
-			berth_rpc_pool_stop(pool);
-			return NULL;
-		}
-		pool->threads_count++;
+	pool->threads_max = threads;
+	if (!add_thread(pool, err)) {
+		berth_rpc_pool_stop(pool);
+		return NULL;
 	}
 	return pool;
 }
@@ -69,7 +81,12 @@ void berth_rpc_pool_add(struct berth_rpc_pool *pool, struct berth_rpc_call *call
 		pool->first = call;
 	}
 	pool->last = call;
+	pool->queued++;
 	pthread_cond_signal(&pool->added);
+	if (pool->queued > pool->idle && pool->threads_count < pool->threads_max) {
+		struct berth_error err;
+		add_thread(pool, &err); // without it those that are there go on
+	}
 	pthread_mutex_unlock(&pool->lock);
 }
 

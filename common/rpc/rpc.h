@@ -55,6 +55,9 @@ struct berth_rpc_tls {
 	const char *certificate;
 	const char *key;
 };
+// INVALID when certificate, key and authority are no PEM or do not belong together. gRPC finds that out at the first
+// handshake only, and then says little. It needs no gRPC.
+bool berth_rpc_tls_check(const struct berth_rpc_tls *tls, struct berth_error *err);
 
 // grpc_init and grpc_shutdown, counted; called by server and channel themselves. The first loads gRPC, and fails with
 // UNSUPPORTED where it is not installed. A test for leaks calls the second and then waits until the library has cleaned

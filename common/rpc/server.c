@@ -138,7 +138,8 @@ static bool register_methods(struct berth_rpc_server *server, struct berth_error
 static bool bind_to(
 	struct berth_rpc_server *server, const struct berth_rpc_server_options *options, struct berth_error *err)
 {
-	grpc_server_credentials *credentials = berth_rpc_server_credentials(options->tls, err);
+	bool checked = !options->tls || options->tls_checked || berth_rpc_tls_check(options->tls, err);
+	grpc_server_credentials *credentials = checked ? berth_rpc_server_credentials(options->tls, err) : NULL;
 	if (!credentials) {
 		return false;
 	}

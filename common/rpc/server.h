@@ -42,6 +42,7 @@ struct berth_rpc_service {
 struct berth_rpc_server_options {
 	const char *address;             // "host:port", port 0 for any; "unix:/path"
 	const struct berth_rpc_tls *tls; // NULL: plain text, every caller is BERTH_ROLE_ANYONE
+	bool tls_checked;                // by berth_rpc_tls_check, and not again
 	const struct berth_rpc_service *services;
 	size_t services_count;
 	const void *descriptor_set; // serialized FileDescriptorSet that has every service
