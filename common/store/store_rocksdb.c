@@ -12,10 +12,15 @@ static const char *const names[] = {
 #undef X
 };
 
-// Makes this thread's counters, whose registration for the thread's end waits for the dynamic loader.
+// What an open begins with and would wait with for the dynamic loader: this thread's counters, which are registered for
+// the thread's end, and the threads that flush and compact.
 static void first_use(void)
 {
 	rocksdb.perfcontext_destroy(rocksdb.perfcontext_create());
+	rocksdb_env_t *env = rocksdb.create_default_env();
+	rocksdb.env_set_background_threads(env, STORE_COMPACTING_THREADS);
+	rocksdb.env_set_high_priority_background_threads(env, STORE_FLUSHING_THREADS);
+	rocksdb.env_destroy(env); // only this handle of it
 }
 
 static struct berth_late late = {

@@ -7,6 +7,10 @@
 
 #include "common/base/error.h"
 
+// Of the process, for all its stores.
+#define STORE_COMPACTING_THREADS 1
+#define STORE_FLUSHING_THREADS   1
+
 #define STORE_ROCKSDB_CALLS(X)                                                                                         \
 	X(block_based_options_create)                                                                                  \
 	X(block_based_options_destroy)                                                                                 \
@@ -21,7 +25,11 @@
 	X(checkpoint_object_destroy)                                                                                   \
 	X(close)                                                                                                       \
 	X(column_family_handle_destroy)                                                                                \
+	X(create_default_env)                                                                                          \
 	X(create_iterator_cf)                                                                                          \
+	X(env_destroy)                                                                                                 \
+	X(env_set_background_threads)                                                                                  \
+	X(env_set_high_priority_background_threads)                                                                    \
 	X(filterpolicy_create_bloom_full)                                                                              \
 	X(free)                                                                                                        \
 	X(get_options_from_string)                                                                                     \

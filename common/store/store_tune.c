@@ -14,7 +14,6 @@
 #define BLOCK_BYTES             (16 * KIB)
 #define BLOOM_BITS              10
 #define OPEN_FILES_MAX          128
-#define BACKGROUND_JOBS         2
 #define OPENING_THREADS         1
 #define MANIFEST_BYTES          (4 * MIB)
 #define MANIFEST_PREALLOC_BYTES (64 * KIB)
@@ -56,7 +55,7 @@ static void tune_memory(rocksdb_options_t *options)
 	rocksdb.options_set_target_file_size_base(options, TABLE_FILE_BYTES);
 	rocksdb.options_set_max_open_files(options, OPEN_FILES_MAX);
 	rocksdb.options_set_max_file_opening_threads(options, OPENING_THREADS);
-	rocksdb.options_set_max_background_jobs(options, BACKGROUND_JOBS);
+	rocksdb.options_set_max_background_jobs(options, STORE_COMPACTING_THREADS + STORE_FLUSHING_THREADS);
 	rocksdb.options_set_bytes_per_sync(options, TABLE_SYNC_BYTES);
 	rocksdb.options_set_compression(options, rocksdb_lz4_compression);
 }
