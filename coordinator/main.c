@@ -256,7 +256,7 @@ static bool write_ready(const char *path, const struct berth_daemon *daemon, str
 	}
 	BERTH_AUTO_FREE char *text = berth_format(
 		"listen=%d\nblobs=%d\n", berth_coordinator_port(daemon), berth_coordinator_blobs_port(daemon));
-	return berth_file_write(path, text, strlen(text), 0644, err);
+	return berth_file_write_unsynced(path, text, strlen(text), 0644, err);
 }
 
 static int serve(const struct flags *flags, struct berth_error *err)

@@ -87,7 +87,8 @@ static char *folder_of(const char *path)
 	return slash == path ? berth_strdup("/") : berth_strndup(path, (size_t)(slash - path));
 }
 
-static bool write_synced(const char *path, const void *data, size_t size, mode_t mode, struct berth_error *err)
+static bool write_new(
+	const char *path, const void *data, size_t size, mode_t mode, bool synced, struct berth_error *err)
 {
 	BERTH_AUTO_CLOSE int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
 	if (fd < 0) {
@@ -96,20 +97,20 @@ static bool write_synced(const char *path, const void *data, size_t size, mode_t
 	if (!berth_write_all(fd, data, size, err)) {
 		return berth_error_wrap(err, "%s", path);
 	}
-	if (fchmod(fd, mode) < 0 || fsync(fd) < 0) {
+	if (fchmod(fd, mode) < 0 || (synced && fsync(fd) < 0)) {
 		return berth_fail_errno(err, "cannot sync %s", path);
 	}
 	return true;
 }
 
-bool berth_file_write(const char *path, const void *data, size_t size, mode_t mode, struct berth_error *err)
+static bool replace(const char *path, const void *data, size_t size, mode_t mode, bool synced, struct berth_error *err)
 {
 	uint8_t random[TEMP_NAME_BYTES];
 	char suffix[2 * TEMP_NAME_BYTES + 1];
 	berth_random(random, sizeof random);
 	berth_hex(random, sizeof random, suffix);
 	BERTH_AUTO_FREE char *temp = berth_format("%s.%s.tmp", path, suffix);
-	if (!write_synced(temp, data, size, mode, err)) {
+	if (!write_new(temp, data, size, mode, synced, err)) {
 		unlink(temp);
 		return false;
 	}
@@ -119,7 +120,17 @@ bool berth_file_write(const char *path, const void *data, size_t size, mode_t mo
 		return false;
 	}
 	BERTH_AUTO_FREE char *folder = folder_of(path);
-	return berth_sync_dir(folder, err);
+	return !synced || berth_sync_dir(folder, err);
+}
+
+bool berth_file_write(const char *path, const void *data, size_t size, mode_t mode, struct berth_error *err)
+{
+	return replace(path, data, size, mode, true, err);
+}
+
+bool berth_file_write_unsynced(const char *path, const void *data, size_t size, mode_t mode, struct berth_error *err)
+{
+	return replace(path, data, size, mode, false, err);
 }
 
 bool berth_file_exists(const char *path)

@@ -16,6 +16,8 @@ bool berth_file_read(const char *path, size_t size_max, struct berth_buf *out, s
 // Writes a sibling temporary file, syncs it, renames it over `path` and syncs the folder: after a crash the file has
 // its old content or the new one, whole.
 bool berth_file_write(const char *path, const void *data, size_t size, mode_t mode, struct berth_error *err);
+// The same without the syncs, for what means nothing after a crash of the machine.
+bool berth_file_write_unsynced(const char *path, const void *data, size_t size, mode_t mode, struct berth_error *err);
 bool berth_file_exists(const char *path);
 bool berth_mkdir_all(const char *path, mode_t mode, struct berth_error *err);
 // Removes a file or a whole tree, never following links. A path that does not exist is a success.

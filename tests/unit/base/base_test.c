@@ -131,6 +131,12 @@ static void a_written_file_is_whole_and_has_its_mode(void **state)
 	assert_int_equal(info.st_mode & 0777, 0640);
 	assert_fails(berth_file_read(path, 4, &buf, &err), err, BERTH_ERROR_INVALID, "larger than 4 bytes");
 	assert_fails(berth_file_read(folder, 4, &buf, &err), err, BERTH_ERROR_INVALID, "not a regular file");
+	assert_ok(berth_file_write_unsynced(path, "last", 4, 0600, &err), err);
+	berth_buf_reset(&buf);
+	assert_ok(berth_file_read(path, 100, &buf, &err), err);
+	assert_string_equal(berth_buf_text(&buf), "last");
+	assert_int_equal(stat(path, &info), 0);
+	assert_int_equal(info.st_mode & 0777, 0600);
 	assert_ok(berth_remove_all(folder, &err), err);
 	assert_false(berth_file_exists(folder));
 	assert_ok(berth_remove_all(folder, &err), err);
