@@ -2,6 +2,7 @@
 #include "coordinator/service/server.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -162,7 +163,7 @@ static bool open_stores(
 	return daemon->backups != NULL;
 }
 
-static bool start_engine(
+static bool take_up_ledger(
 	struct berth_daemon *daemon, const struct berth_coordinator_options *options, struct berth_error *err)
 {
 	ProtobufCBinaryData key = berth_heads_key_der(daemon->heads);
@@ -176,9 +177,13 @@ static bool start_engine(
 		.ledger_key_der = key.data,
 		.ledger_key_size = key.len};
 	daemon->core = berth_core_new(&config);
-	if (!berth_recover(daemon->core, daemon->ledger, err)) {
-		return berth_error_wrap(err, "cannot take up the ledger in %s", options->data_folder);
-	}
+	return berth_recover(daemon->core, daemon->ledger, err) ||
+	       berth_error_wrap(err, "cannot take up the ledger in %s", options->data_folder);
+}
+
+static bool start_engine(
+	struct berth_daemon *daemon, const struct berth_coordinator_options *options, struct berth_error *err)
+{
 	struct berth_engine_options engine = {.core = daemon->core,
 		.ledger = daemon->ledger,
 		.tick_ms = TICK_MS,
@@ -204,6 +209,7 @@ static bool listen_on_ports(
 		&berth__v1__blob_service__descriptor, berth_blob_handlers, berth_blob_handlers_count, daemon};
 	struct berth_rpc_server_options server = {.address = options->listen,
 		.tls = &options->tls,
+		.tls_checked = true,
 		.services = services,
 		.services_count = BERTH_COUNT(services),
 		.descriptor_set = berth_descriptor_set,
@@ -229,21 +235,43 @@ static bool listen_on_ports(
 struct listening {
 	struct berth_daemon *daemon;
 	const struct berth_coordinator_options *options;
-	bool ok;
+	sem_t identified; // `is_identified` is known, and the daemon's fleet with it
+	bool is_identified, ok;
 	struct berth_error err;
 };
+
+// What the credentials say, before gRPC is there: this thread waits while RocksDB is loaded.
+static bool identify(
+	struct berth_daemon *daemon, const struct berth_coordinator_options *options, struct berth_error *err)
+{
+	BERTH_AUTO_FREE char *fleet = NULL;
+	if (!berth_x509_authority_fleet(options->tls.authority, &fleet, err)) {
+		return false;
+	}
+	snprintf(daemon->fleet, sizeof daemon->fleet, "%s", fleet);
+	return berth_rpc_tls_check(&options->tls, err);
+}
 
 static void *listen_run(void *context)
 {
 	struct listening *listening = context;
-	BERTH_AUTO_FREE char *fleet = NULL;
 	berth_heap_large_pages(HEAP_BYTES);
-	listening->ok = berth_x509_authority_fleet(listening->options->tls.authority, &fleet, &listening->err);
-	if (listening->ok) {
-		snprintf(listening->daemon->fleet, sizeof listening->daemon->fleet, "%s", fleet);
-		listening->ok = listen_on_ports(listening->daemon, listening->options, &listening->err);
-	}
+	listening->is_identified = identify(listening->daemon, listening->options, &listening->err);
+	sem_post(&listening->identified);
+	listening->ok =
+		listening->is_identified && listen_on_ports(listening->daemon, listening->options, &listening->err);
 	return NULL;
+}
+
+static bool open_and_take_up(struct listening *listening, struct berth_error *err)
+{
+	if (!open_ledger(listening->daemon, listening->options, err)) {
+		return false;
+	}
+	while (sem_wait(&listening->identified) < 0) {
+	}
+	return !listening->is_identified || (open_stores(listening->daemon, listening->options, err) &&
+						    take_up_ledger(listening->daemon, listening->options, err));
 }
 
 // Of two errors the ledger's is told: it is the one that keeps a fleet down.
@@ -252,11 +280,13 @@ static bool open_and_listen(
 {
 	struct listening listening = {.daemon = daemon, .options = options};
 	pthread_t thread;
+	sem_init(&listening.identified, 0, 0);
 	if (!berth_thread_start(&thread, "listen", listen_run, &listening, err)) {
 		return false;
 	}
-	bool opened = open_ledger(daemon, options, err);
+	bool opened = open_and_take_up(&listening, err);
 	pthread_join(thread, NULL);
+	sem_destroy(&listening.identified);
 	if (opened && !listening.ok) {
 		*err = listening.err;
 	}
@@ -283,8 +313,7 @@ struct berth_daemon *berth_coordinator_start(const struct berth_coordinator_opti
 	daemon->sessions = berth_sessions_new();
 	daemon->job_watches = berth_watches_new(&berth_watch_job);
 	daemon->budget_watches = berth_watches_new(&berth_watch_budget);
-	if (!open_and_listen(daemon, options, err) || !open_stores(daemon, options, err) ||
-		!start_engine(daemon, options, err)) {
+	if (!open_and_listen(daemon, options, err) || !start_engine(daemon, options, err)) {
 		berth_coordinator_stop(daemon, 0);
 		return NULL;
 	}
