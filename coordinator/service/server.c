@@ -2,7 +2,6 @@
 #include "coordinator/service/server.h"
 
 #include <pthread.h>
-#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -235,7 +234,9 @@ static bool listen_on_ports(
 struct listening {
 	struct berth_daemon *daemon;
 	const struct berth_coordinator_options *options;
-	sem_t identified; // `is_identified` is known, and the daemon's fleet with it
+	pthread_mutex_t lock; // guards `is_told`
+	pthread_cond_t told;
+	bool is_told; // `is_identified` is known, and the daemon's fleet with it
 	bool is_identified, ok;
 	struct berth_error err;
 };
@@ -257,7 +258,10 @@ static void *listen_run(void *context)
 	struct listening *listening = context;
 	berth_heap_large_pages(HEAP_BYTES);
 	listening->is_identified = identify(listening->daemon, listening->options, &listening->err);
-	sem_post(&listening->identified);
+	pthread_mutex_lock(&listening->lock);
+	listening->is_told = true;
+	pthread_cond_signal(&listening->told);
+	pthread_mutex_unlock(&listening->lock);
 	listening->ok =
 		listening->is_identified && listen_on_ports(listening->daemon, listening->options, &listening->err);
 	return NULL;
@@ -268,8 +272,11 @@ static bool open_and_take_up(struct listening *listening, struct berth_error *er
 	if (!open_ledger(listening->daemon, listening->options, err)) {
 		return false;
 	}
-	while (sem_wait(&listening->identified) < 0) {
+	pthread_mutex_lock(&listening->lock);
+	while (!listening->is_told) {
+		pthread_cond_wait(&listening->told, &listening->lock);
 	}
+	pthread_mutex_unlock(&listening->lock);
 	return !listening->is_identified || (open_stores(listening->daemon, listening->options, err) &&
 						    take_up_ledger(listening->daemon, listening->options, err));
 }
@@ -280,13 +287,15 @@ static bool open_and_listen(
 {
 	struct listening listening = {.daemon = daemon, .options = options};
 	pthread_t thread;
-	sem_init(&listening.identified, 0, 0);
+	pthread_mutex_init(&listening.lock, NULL);
+	pthread_cond_init(&listening.told, NULL);
 	if (!berth_thread_start(&thread, "listen", listen_run, &listening, err)) {
 		return false;
 	}
 	bool opened = open_and_take_up(&listening, err);
 	pthread_join(thread, NULL);
-	sem_destroy(&listening.identified);
+	pthread_cond_destroy(&listening.told);
+	pthread_mutex_destroy(&listening.lock);
 	if (opened && !listening.ok) {
 		*err = listening.err;
 	}
