@@ -41,10 +41,6 @@ bool store_disk_check(const char *folder, int64_t free_min_bytes, int64_t more, 
 bool store_ballast_make(const char *folder, int64_t size, int64_t free_min_bytes, struct berth_error *err);
 void store_ballast_remove(const char *folder);
 
-// Makes what is in the folder's logs durable as they are, and says whether it did: false where a log can't be read or
-// written, and where they are so many or so large that tables are better. Before RocksDB opens them.
-bool store_logs_make_durable(const char *folder);
-
 // Fills err from RocksDB's text, which it frees. Always false.
 bool store_fail(struct berth_error *err, char *reason, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

@@ -32,7 +32,6 @@
 	X(env_set_high_priority_background_threads)                                                                    \
 	X(filterpolicy_create_bloom_full)                                                                              \
 	X(free)                                                                                                        \
-	X(get_options_from_string)                                                                                     \
 	X(get_pinned_cf)                                                                                               \
 	X(iter_destroy)                                                                                                \
 	X(iter_get_error)                                                                                              \

@@ -72,20 +72,6 @@ static void tune_chatter(rocksdb_options_t *options)
 	rocksdb.options_set_manifest_preallocation_size(options, MANIFEST_PREALLOC_BYTES);
 }
 
-// The C functions have no setter for it.
-static void keep_logs(struct berth_store *store)
-{
-	rocksdb_options_t *keeping = rocksdb.options_create();
-	char *reason = NULL;
-	rocksdb.get_options_from_string(store->options, "avoid_flush_during_recovery=true", keeping, &reason);
-	rocksdb.options_destroy(reason ? keeping : store->options);
-	if (reason) {
-		rocksdb.free(reason); // they become tables
-	} else {
-		store->options = keeping;
-	}
-}
-
 void store_tune(struct berth_store *store, bool cut_tail)
 {
 	store->options = rocksdb.options_create();
@@ -96,10 +82,6 @@ void store_tune(struct berth_store *store, bool cut_tail)
 	tune_wal(store->options, cut_tail);
 	tune_memory(store->options);
 	tune_chatter(store->options);
-	// What is cut off must not be met again.
-	if (!cut_tail && store_logs_make_durable(store->folder)) {
-		keep_logs(store);
-	}
 	store->synced_write = rocksdb.writeoptions_create();
 	rocksdb.writeoptions_set_sync(store->synced_write, 1);
 	store->plain_write = rocksdb.writeoptions_create();
