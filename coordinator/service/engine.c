@@ -138,6 +138,9 @@ static void decide(
 	append_events(engine, &decided->outcome, request ? request->events_size : 0);
 	write_secrets(engine, request, &decided->outcome);
 	write_blob(engine, request, &decided->outcome);
+	if (request && request->note) {
+		request->note(request, &decided->outcome);
+	}
 	berth_outcome_drop_events(&decided->outcome);
 }
 

@@ -42,8 +42,10 @@ struct berth_engine_request {
 	const void *blob;
 	size_t blob_size;
 	struct berth_digest blob_digest;
-	void (*prepare)(
-		struct berth_engine_request *request); // may be NULL; on the engine's thread, before it is decided
+	// Both may be NULL; on the engine's thread, before it is decided, and after it while its events are there,
+	// which are not committed yet.
+	void (*prepare)(struct berth_engine_request *request);
+	void (*note)(struct berth_engine_request *request, const struct berth_outcome *outcome);
 	void (*done)(struct berth_engine_request *request, const struct berth_core *core,
 		const struct berth_outcome *outcome);
 	void *context;

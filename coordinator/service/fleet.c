@@ -195,22 +195,20 @@ struct forgetting {
 	struct berth_rpc_call *call;
 	const Berth__V1__ForgetAgentRequest *message;
 	struct berth_arena *memory; // of the message
+	Berth__V1__ForgetAgentResponse *response;
 };
 
 static void free_forgetting(struct forgetting *forgetting)
 {
 	berth_rpc_call_unref(forgetting->call);
 	berth_arena_free(forgetting->memory);
+	berth_proto_free(forgetting->response);
 	free(forgetting);
 }
 
-static void forget_done(
-	struct berth_engine_request *request, const struct berth_core *core, const struct berth_outcome *outcome)
+static void note_given_up(struct berth_engine_request *request, const struct berth_outcome *outcome)
 {
-	(void)core;
-	struct forgetting *forgetting = (struct forgetting *)request;
-	Berth__V1__ForgetAgentResponse *response = berth_alloc(sizeof *response);
-	berth__v1__forget_agent_response__init(response);
+	Berth__V1__ForgetAgentResponse *response = ((struct forgetting *)request)->response;
 	for (size_t i = 0; i < outcome->events_count; i++) {
 		const Berth__Store__V1__Event *event = outcome->events[i];
 		if (event->body_case == BERTH__STORE__V1__EVENT__BODY_LEASE_MOVED) {
@@ -220,8 +218,15 @@ static void forget_done(
 			response->forfeited_nano_usd += event->budget_ended->ending->charged_nano_usd;
 		}
 	}
-	berth_reply(forgetting->call, outcome->error.code == BERTH_ERROR_OK ? response : NULL, &outcome->error);
-	berth_proto_free(response);
+}
+
+static void forget_done(
+	struct berth_engine_request *request, const struct berth_core *core, const struct berth_outcome *outcome)
+{
+	(void)core;
+	struct forgetting *forgetting = (struct forgetting *)request;
+	bool ok = outcome->error.code == BERTH_ERROR_OK;
+	berth_reply(forgetting->call, ok ? forgetting->response : NULL, &outcome->error);
 	free_forgetting(forgetting);
 }
 
@@ -238,6 +243,9 @@ static void forget_agent(struct berth_rpc_call *call, const ProtobufCMessage *me
 	forgetting->request.command.reason = forgetting->message->reason;
 	forgetting->request.principal = *berth_rpc_call_principal(call);
 	berth_actor(call, forgetting->request.actor);
+	forgetting->response = berth_alloc(sizeof *forgetting->response);
+	berth__v1__forget_agent_response__init(forgetting->response);
+	forgetting->request.note = note_given_up;
 	forgetting->request.done = forget_done;
 	if (!berth_engine_post(daemon->engine, &forgetting->request, &err)) {
 		berth_rpc_finish(call, &err);

@@ -66,7 +66,7 @@ void quay_start(struct fixture *f)
 		.authority_key = f->authority_key,
 		.secret_key_file = secret,
 		.ledger_key_file = ledger_key,
-		.hold_ms = HOLD_MS,
+		.hold_ms = f->hold_ms ? f->hold_ms : HOLD_MS,
 		.heartbeat_ms = BEAT_MS,
 		.aging_ms = HOLD_MS,
 		.checkpoint_ms = 1, // one after another

@@ -25,6 +25,7 @@ struct fixture {
 	struct credentials coordinator, operator_, agent;
 	char *authority_key;
 	struct berth_signing_key *signing;
+	int64_t hold_ms; // of the next start; 0: HOLD_MS
 	struct berth_daemon *daemon;
 	struct berth_rpc_channel *main, *blobs;             // as operator
 	struct berth_rpc_channel *agent_main, *agent_blobs; // as agent

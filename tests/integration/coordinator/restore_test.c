@@ -312,6 +312,26 @@ static void what_nothing_uses_is_named_and_may_be_given_up(void **state)
 	free_loss(&loss);
 }
 
+static void what_was_given_up_with_an_agent_is_told(void **state)
+{
+	struct desk *desk = *state;
+	struct loss loss = {0};
+	quay_stop(desk->quay);
+	desk->quay->hold_ms = 2000; // the least: the fencing wait counts from it
+	begin_again(desk);
+	lose(desk, &loss);
+	const char *lease = loss.second->assignment->leases[0]->lease_id;
+	quay_move(&loss.agent, lease, BERTH__V1__LEASE_STATE__LEASE_DISPATCHING, 0);
+	quay_leave(&loss.agent);
+	struct berth_until until = berth_within_ms(WAIT_MS, NULL);
+	do { // until the fencing wait is over
+		SHELL(&desk->shell, "agent", "forget", "north", "--reason", "it burnt", "--output", "json");
+	} while (desk->shell.code == 4 && berth_sleep_ms(100, until, NULL));
+	assert_code(desk->shell, 0);
+	assert_has(desk->shell.out, lease);
+	free_loss(&loss);
+}
+
 #define T(test) cmocka_unit_test_setup_teardown(test, desk_setup, desk_teardown)
 
 static const struct CMUnitTest tests[] = {
@@ -324,5 +344,6 @@ static const struct CMUnitTest tests[] = {
 	T(a_backup_that_was_killed_between_its_renames_is_still_one),
 	T(only_operators_back_up),
 	T(what_nothing_uses_is_named_and_may_be_given_up),
+	T(what_was_given_up_with_an_agent_is_told),
 };
 BERTH_TEST_MAIN(tests)
