@@ -243,8 +243,15 @@ static const char *submit(struct test_fleet *fleet, const char *key, uint32_t ta
 	spec->task.cpus = 1;
 	spec->task.separate_verifier = fleet->verifier;
 	spec->task.memory_mb = fleet->memory_mb ? (uint32_t)(fleet->memory_mb > 0 ? fleet->memory_mb : 0) : 512;
+	spec->task.agent_timeout_sec = 600;
+	spec->task.verifier_timeout_sec = spec->task.build_timeout_sec = 100;
+	BERTH_AUTO_FREE Berth__V1__Task *varied = berth_alloc(tasks * sizeof *varied);
 	for (uint32_t i = 0; i < tasks; i++) {
-		spec->tasks[i] = &spec->task;
+		varied[i] = spec->task;
+		spec->tasks[i] = &varied[i];
+		if (fleet->vary) {
+			fleet->vary(&varied[i], i);
+		}
 	}
 	spec->agent.name = (char *)"oracle";
 	spec->agents[0] = &spec->agent;
@@ -267,8 +274,6 @@ static const char *submit(struct test_fleet *fleet, const char *key, uint32_t ta
 	spec->spec.timeout_multiplier = 1;
 	spec->spec.agent_timeout_multiplier = spec->spec.verifier_timeout_multiplier =
 		spec->spec.agent_setup_timeout_multiplier = spec->spec.environment_build_timeout_multiplier = -1;
-	spec->task.agent_timeout_sec = 600;
-	spec->task.verifier_timeout_sec = spec->task.build_timeout_sec = 100;
 	spec->spec.override_cpus = spec->spec.override_memory_mb = -1;
 	spec->request.spec = &spec->spec;
 	spec->request.client_key = (char *)key;

@@ -13,17 +13,18 @@ struct test_fleet {
 	struct berth_core_now now;
 	struct berth_outcome outcome; // of the newest command
 	uint64_t sessions, ids, beats;
-	uint64_t outbox_first; // of the next heartbeats
-	uint64_t unanswered;   // whose answers are still on their way, besides the newest
-	int64_t elapsed_ns;    // of the next lease moves
-	int64_t expiry_ns;     // of the provider, in the next lease moves
-	int64_t end_ns;        // expected, in the next lease moves
-	int64_t memory_mb;     // of the next jobs' tasks; 0: 512, below 0: none
-	uint32_t concurrent;   // trials at once of the next jobs; 0: no limit
-	int priority;          // of the next jobs; 0: none given
-	bool verifier;         // the next jobs' tasks have a verifier environment of their own
-	bool no_evidence;      // the next results come without
-	bool quick;            // states are not compared until it is false again
+	uint64_t outbox_first;                               // of the next heartbeats
+	uint64_t unanswered;                                 // whose answers are still on their way, besides the newest
+	int64_t elapsed_ns;                                  // of the next lease moves
+	int64_t expiry_ns;                                   // of the provider, in the next lease moves
+	int64_t end_ns;                                      // expected, in the next lease moves
+	int64_t memory_mb;                                   // of the next jobs' tasks; 0: 512, below 0: none
+	uint32_t concurrent;                                 // trials at once of the next jobs; 0: no limit
+	int priority;                                        // of the next jobs; 0: none given
+	void (*vary)(Berth__V1__Task *task, uint32_t index); // of the next jobs' tasks; NULL: all alike
+	bool verifier;    // the next jobs' tasks have a verifier environment of their own
+	bool no_evidence; // the next results come without
+	bool quick;       // states are not compared until it is false again
 	// of the next reports of leases: what its agent was given with the assignment
 	Berth__V1__Lease *given_lease;
 	Berth__V1__Reservation *given_reservation;
