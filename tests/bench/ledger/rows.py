@@ -85,7 +85,7 @@ def thousand_running(bench):
     server.start()
     try:
         found = load(server, "agents=100", "slots=10", "hold=1", "paid=1", "tasks=1", "attempts=2000", "warm-ms=3000",
-                     "measure-ms=12000")
+                     "measure-ms=20000")
         return {"share_of_a_core": found["server_cpu_s"] / found["seconds"]}
     finally:
         server.kill()
