@@ -24,14 +24,16 @@ PROBE = """
 import socket, sys, threading, time
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.settimeout(0.4)
-sent, got = {}, []
+sent, got, all_sent = {}, [], threading.Event()
 def hear():
-    try:
-        while True:
+    while True:
+        last = all_sent.is_set()
+        try:
             n = s.recv(64)
             got.append((n, (time.monotonic() - sent[n]) * 1000))
-    except OSError:
-        pass
+        except TimeoutError:  # a machine may be busy for longer than this
+            if last:
+                return
 s.bind(("0.0.0.0", 0))
 t = threading.Thread(target=hear); t.start()
 for n in range(int(sys.argv[1])):
@@ -41,6 +43,7 @@ for n in range(int(sys.argv[1])):
     except PermissionError:
         pass
     time.sleep(0.01)
+all_sent.set()
 t.join()
 for n, ms in got: print(n.decode(), ms)
 """.replace("ADDRESS", ADDRESS)

@@ -289,6 +289,7 @@ static bool open_control(const char *path, int *control, struct berth_error *err
 	if (snprintf(address.sun_path, sizeof address.sun_path, "%s", path) >= (int)sizeof address.sun_path) {
 		return berth_fail(err, BERTH_ERROR_INVALID, "the socket's path %s is too long", path);
 	}
+	unlink(path); // of a relay that was killed
 	*control = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (*control < 0 || bind(*control, (struct sockaddr *)&address, sizeof address) != 0) {
 		return berth_fail(err, BERTH_ERROR_UNAVAILABLE, "cannot bind %s: %s", path, strerror(errno));
