@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records of the budgets: the rows of coordinator/budget under their keys, but a reservation under its job's, so that a
-// start reads those of the jobs that it keeps in memory and no others.
+// start reads those of the jobs that it keeps in memory and no others. One of a job that the ledger never had, or lost
+// with its newest part, is with those of no job, which a start reads as well.
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,16 +24,29 @@ static bool is_final(const Berth__V1__Reservation *row)
 	return row->state != BERTH__V1__RESERVATION_STATE__RESERVED && !may_be_appealed(row);
 }
 
-static char *record_key(const char *key, const Berth__V1__Reservation *row)
+static char *record_key(const char *key, const Berth__V1__Reservation *row, bool of_no_job)
 {
-	return row ? berth_format(RESERVATION "%s/%s", row->job_id[0] ? row->job_id : NO_JOB, row->reservation_id)
+	return row ? berth_format(RESERVATION "%s/%s", of_no_job ? NO_JOB : row->job_id, row->reservation_id)
 	           : berth_strdup(key);
 }
 
 void money_rows_add(struct rows *rows, const struct money_row *money)
 {
-	struct row *row = rows_add(rows, record_key(money->key, reservation_of(money->budgets, money->key)));
+	const Berth__V1__Reservation *reservation = reservation_of(money->budgets, money->key);
+	struct row *row = rows_add(rows, record_key(money->key, reservation, money->of_no_job));
 	berth_budgets_row(money->budgets, money->key, &row->value);
+}
+
+static bool is_of_no_job(const struct berth_core *core, const Berth__V1__Reservation *row)
+{
+	return row && !core_job(core, row->job_id);
+}
+
+static struct money_row *find(const struct berth_core *core, const char *key)
+{
+	struct money_row *money = NULL;
+	HASH_FIND_STR(core->money, key, money);
+	return money;
 }
 
 struct all {
@@ -45,7 +59,9 @@ static void add_current(void *context, const char *key, const struct berth_buf *
 	const struct all *all = context;
 	const Berth__V1__Reservation *row = reservation_of(all->core->budgets, key);
 	if (!row || !is_final(row)) {
-		berth_buf_add(&rows_add(all->rows, record_key(key, row))->value, value->data, value->size);
+		const struct money_row *money = find(all->core, key);
+		bool of_no_job = money ? money->of_no_job : is_of_no_job(all->core, row);
+		berth_buf_add(&rows_add(all->rows, record_key(key, row, of_no_job))->value, value->data, value->size);
 	}
 }
 
@@ -55,17 +71,11 @@ void money_rows_all(const struct berth_core *core, struct rows *rows)
 	berth_budgets_rows(core->budgets, add_current, &all);
 }
 
-static struct money_row *find(const struct berth_core *core, const char *key)
-{
-	struct money_row *money = NULL;
-	HASH_FIND_STR(core->money, key, money);
-	return money;
-}
-
 static struct money_row *make(struct berth_core *core, const char *key)
 {
 	struct money_row *money = berth_alloc(sizeof *money + strlen(key) + 1);
 	money->budgets = core->budgets;
+	money->of_no_job = is_of_no_job(core, reservation_of(core->budgets, key));
 	memcpy(money->key, key, strlen(key) + 1);
 	HASH_ADD_STR(core->money, key, money);
 	return money;
@@ -118,7 +128,9 @@ bool money_rows_load(struct berth_core *core, const char *key, unsigned slot, co
 		berth_proto_free(berth_budgets_forget(core->budgets, id));
 		return true;
 	}
-	make(core, row_key)->recorded.slot = (uint8_t)slot;
+	struct money_row *money = make(core, row_key);
+	money->recorded.slot = (uint8_t)slot;
+	money->of_no_job = strncmp(key, RESERVATION NO_JOB "/", strlen(RESERVATION NO_JOB "/")) == 0;
 	return true;
 }
 

@@ -187,6 +187,7 @@ struct person {                         // an enrolled user or operator
 struct money_row { // of a row of the budgets that is in memory
 	const struct berth_budgets *budgets;
 	struct recorded recorded;
+	bool of_no_job; // a reservation for which the ledger has no job
 	UT_hash_handle hh;
 	char key[];
 };

@@ -345,6 +345,12 @@ static void a_lost_jobs_money_still_counts(void **state)
 	take_back(fleet, &lost);
 	assert_int_equal(fleet->outcome.error.code, BERTH_ERROR_OK);
 	assert_sums(fleet, 0, TEST_PRICE, 0);
+	for (int i = 0; i < 20; i++) { // no log before it, but records alone
+		test_disk_write(fleet->disk, fleet->core, 3);
+	}
+	test_restart(fleet);
+	assert_sums(fleet, 0, TEST_PRICE, 0);
+	north = test_hello(fleet, "north", BOOT_A, 1);
 	fleet->elapsed_ns = 61 * BERTH_NS_PER_S;
 	test_report_lease(fleet, "north", north, BOOT_A, 2, lease, LEASE(KILL_PROVED), 0);
 	test_report_lease(fleet, "north", north, BOOT_A, 3, lease, LEASE(RETIRED), PROOF(ABSENCE_SEEN));
