@@ -86,6 +86,17 @@ static bool is_proven(const struct berth_core *core, const Berth__V1__Incarnatio
 						    &name, obeyed->signature.data, obeyed->signature.len, NULL));
 }
 
+// An older number, and yet not of this ledger: a life of the part that a restore lost, whose number lives after the
+// restore have passed meanwhile. What it committed is missing, and the restore accounts for lower numbers only.
+static bool obeyed_a_lost_one(const struct berth_core *core, const struct berth_command *command)
+{
+	const Berth__V1__Incarnation *obeyed = command->hello->obeyed;
+	const Berth__V1__LedgerHead *seen = command->hello->seen;
+	const struct berth_core_restore *last = core->restores_count ? &core->restores[core->restores_count - 1] : NULL;
+	return obeyed && seen && last && !command->seen_held && obeyed->number < core->incarnation_number &&
+	       last->size < seen->sequence && !berth_core_restore_after(core, obeyed, seen->sequence);
+}
+
 static bool claims_another(const struct berth_core *core, const Berth__V1__Incarnation *obeyed)
 {
 	return obeyed_another(core, obeyed) && !is_proven(core, obeyed);
@@ -202,7 +213,8 @@ void decide_hello(const struct decision *decision)
 		return;
 	}
 	const Berth__V1__Incarnation *obeyed = command->hello->obeyed;
-	if (agent->resending && obeyed_another(decision->core, obeyed) && is_proven(decision->core, obeyed)) {
+	bool lost = obeyed_another(decision->core, obeyed) || obeyed_a_lost_one(decision->core, command);
+	if (agent->resending && lost && is_proven(decision->core, obeyed)) {
 		raise_incarnation(decision, agent);
 	}
 	if (is_refused(decision, agent)) {

@@ -171,11 +171,12 @@ size_t berth_core_resending(const struct berth_core *core, const char **names, s
 // The lost part had incarnations too. Whoever obeys one of them obeys no lower number.
 void raise_incarnation(const struct decision *decision, const struct agent *by)
 {
-	const Berth__V1__Incarnation *obeyed = decision->command->hello->obeyed;
+	uint64_t obeyed = decision->command->hello->obeyed->number, mine = decision->core->incarnation_number;
+	uint64_t number = (obeyed > mine ? obeyed : mine) + 1;
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_INCARNATION_RAISED);
 	event->incarnation_raised = emit_part(decision, sizeof *event->incarnation_raised);
 	berth__store__v1__incarnation_raised__init(event->incarnation_raised);
-	event->incarnation_raised->number = obeyed->number + 1;
+	event->incarnation_raised->number = number;
 	emit(decision, event);
 	const struct agent *agent, *next;
 	HASH_ITER (hh, decision->core->agents, agent, next) {
@@ -184,7 +185,7 @@ void raise_incarnation(const struct decision *decision, const struct agent *by)
 			old->code = BERTH_ERROR_NOT_SERVING;
 			snprintf(old->reason, sizeof old->reason,
 				"the coordinator takes incarnation %llu, above one that agent %s obeyed: come back",
-				(unsigned long long)obeyed->number + 1, by->name);
+				(unsigned long long)number, by->name);
 		}
 	}
 }

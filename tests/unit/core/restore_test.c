@@ -414,6 +414,27 @@ static void the_incarnation_rises_above_those_that_were_lost(void **state)
 	take_back(fleet, &lost);
 }
 
+// The restored coordinator began again before it came: the number of a lost life is one that the ledger has had, too.
+static void a_lost_life_whose_number_was_passed_is_told_from_the_ledgers_own(void **state)
+{
+	struct test_fleet *fleet = *state;
+	test_enroll(fleet, "south");
+	struct lost lost = lose_a_run(fleet);
+	test_restore(fleet, lost.backup);
+	test_restart(fleet);
+	assert_int_equal(berth_core_incarnation(fleet->core).number, 3);
+	fleet->obeyed = 2; // the lost part had one restart
+	fleet->seen_elsewhere = lost.last;
+	test_hello(fleet, "north", BOOT_A, 1);
+	assert_ok(fleet->outcome.error.code == BERTH_ERROR_OK, fleet->outcome.error);
+	assert_int_equal(test_effects(fleet, BERTH_EFFECT_WELCOME), 1);
+	assert_int_equal(berth_core_incarnation(fleet->core).number, 4);
+	test_hello(fleet, "south", BOOT_B, 1);
+	assert_int_equal(test_effects(fleet, BERTH_EFFECT_WELCOME), 1);
+	assert_int_equal(berth_core_incarnation(fleet->core).number, 4);
+	take_back(fleet, &lost);
+}
+
 static void an_agent_that_resent_obeys_no_other(void **state)
 {
 	struct test_fleet *fleet = *state;
@@ -593,6 +614,7 @@ static const struct CMUnitTest tests[] = {
 	T(money_that_cannot_be_accounted_for_is_said_and_waits),
 	T(a_lease_that_nobody_lost_is_not_taken_up),
 	T(the_incarnation_rises_above_those_that_were_lost),
+	T(a_lost_life_whose_number_was_passed_is_told_from_the_ledgers_own),
 	T(an_agent_that_resent_obeys_no_other),
 	T(reports_are_kept_until_a_verified_backup_covers_them),
 	T(a_stream_is_aware_of_backups_once_it_has_acknowledged_an_answer_that_says_so),
