@@ -256,7 +256,8 @@ static void a_backup_that_was_killed_between_its_renames_is_still_one(void **sta
 	assert_code(desk->shell, 0);
 	SHELL(&desk->shell, "ledger", "verify", fresh);
 	assert_code(desk->shell, 0);
-	quay_submit(desk->quay, "another", 1);
+	BERTH_AUTO_FREE char *another = quay_submit(desk->quay, "another", 1);
+	assert_non_null(another);
 	back_up(desk, loss.backup);
 	assert_false(berth_file_exists(old));
 	SHELL(&desk->shell, "ledger", "restore", loss.backup, again, "--reason", "x");
