@@ -1,97 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A ledger that goes on from a backup: who has to say what came after it, what it then knows, and whom an operator
-// gives up.
-#include <stdlib.h>
-#include <string.h>
-
-#include "common/base/mem.h"
-#include "common/codec/proto.h"
-#include "tests/support/test.h"
-#include "tests/unit/core/fleet.h"
-
-#define HOLD_MS     5000
-#define FENCE_MS    (HOLD_MS * 105 / 100 + BERTH_FENCE_EXTRA_MS)
-#define LEASE(name) BERTH__V1__LEASE_STATE__LEASE_##name
-#define PROOF(name) BERTH__V1__DEATH_PROOF__##name
-#define TRIAL(name) BERTH__V1__TRIAL_STATE__TRIAL_##name
-
-struct lost { // a run that was assigned after the backup
-	char job[BERTH_ID_SIZE];
-	char lease[BERTH_ID_SIZE];
-	Berth__V1__Assignment *assignment;
-	uint64_t backup; // its events
-	uint64_t last;   // of the ledger that was lost
-};
-
-static int setup(void **state)
-{
-	*state = test_fleet_new(HOLD_MS);
-	test_enroll(*state, "north");
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	test_fleet_free(*state);
-	return 0;
-}
-
-static bool wants_place(const struct test_fleet *fleet)
-{
-	return berth_core_wants_place(fleet->core, fleet->now);
-}
-
-static void assert_sums(const struct test_fleet *fleet, int64_t settled, int64_t reserved, int64_t forfeited)
-{
-	Berth__V1__BudgetTotals totals = test_totals(fleet, "b");
-	assert_int_equal(totals.settled_nano_usd, settled);
-	assert_int_equal(totals.reserved_nano_usd, reserved);
-	assert_int_equal(totals.forfeited_nano_usd, forfeited);
-}
-
-static void assert_refused(const struct test_fleet *fleet, enum berth_error_code code, const char *part)
-{
-	assert_fails(fleet->outcome.error.code == BERTH_ERROR_OK, fleet->outcome.error, code, part);
-}
-
-// A paid job of one task in the backup; its run is assigned after it.
-static struct lost lose_a_run(struct test_fleet *fleet)
-{
-	struct lost lost = {0};
-	test_open_budget(fleet, "b", 1000000, 1000000, "");
-	BERTH_AUTO_FREE const char *job = test_submit_paid(fleet, "j", 1, "b");
-	snprintf(lost.job, sizeof lost.job, "%s", job);
-	test_join(fleet, "north", BOOT_A, 1);
-	lost.backup = test_disk_last(fleet->disk);
-	test_place(fleet);
-	lost.assignment = test_assignment(fleet, lost.job, 0);
-	snprintf(lost.lease, sizeof lost.lease, "%s", lost.assignment->leases[0]->lease_id);
-	lost.last = test_disk_last(fleet->disk);
-	fleet->obeyed = 1;
-	fleet->seen_elsewhere = lost.last;
-	return lost;
-}
-
-// The session of its agent on the restored ledger; what the outbox holds is still to come.
-static uint64_t lose_a_run_and_resend(struct test_fleet *fleet, struct lost *lost)
-{
-	*lost = lose_a_run(fleet);
-	test_restore(fleet, lost->backup);
-	return test_hello(fleet, "north", BOOT_A, 1);
-}
-
-static void give(struct test_fleet *fleet, const struct lost *lost)
-{
-	fleet->given_lease = lost->assignment->leases[0];
-	fleet->given_reservation = lost->assignment->reservations[0];
-}
-
-static void take_back(struct test_fleet *fleet, struct lost *lost)
-{
-	fleet->given_lease = NULL;
-	fleet->given_reservation = NULL;
-	berth_proto_free(lost->assignment);
-}
+// A ledger that goes on from a backup: who has to say what came after it, and what it then knows.
+#include "tests/unit/core/lost.h"
 
 static void an_assignment_names_what_was_reserved_for_it(void **state)
 {
@@ -526,76 +435,6 @@ static void a_stream_is_aware_of_backups_once_it_has_acknowledged_an_answer_that
 
 // --- giving up ---
 
-static void forget(struct test_fleet *fleet, const char *agent)
-{
-	test_decide(fleet, (struct berth_command){.kind = BERTH_COMMAND_FORGET_AGENT,
-				   .actor = "operator/ann",
-				   .agent = agent,
-				   .reason = "its host burnt"});
-}
-
-static void who_may_still_run_something_is_not_given_up(void **state)
-{
-	struct test_fleet *fleet = *state;
-	uint64_t session = test_join(fleet, "north", BOOT_A, 1);
-	forget(fleet, "north");
-	assert_refused(fleet, BERTH_ERROR_CONFLICT, "in session");
-	test_decide(fleet,
-		(struct berth_command){
-			.kind = BERTH_COMMAND_STREAM_DOWN, .actor = "agent/x", .agent = "north", .session = session});
-	forget(fleet, "north");
-	assert_refused(fleet, BERTH_ERROR_CONFLICT, "hold ends in 11 s");
-	forget(fleet, "west");
-	assert_refused(fleet, BERTH_ERROR_NOT_FOUND, "west");
-}
-
-static void what_a_given_up_agent_holds_is_charged_in_full(void **state)
-{
-	struct test_fleet *fleet = *state;
-	struct lost lost = lose_a_run(fleet);
-	fleet->obeyed = fleet->seen_elsewhere = 0;
-	uint64_t session = test_join(fleet, "north", BOOT_A, 1);
-	test_report_lease(fleet, "north", session, BOOT_A, 1, lost.lease, LEASE(DISPATCHING), 0);
-	test_report_lease(fleet, "north", session, BOOT_A, 2, lost.lease, LEASE(ACTIVE), 0);
-	test_decide(fleet,
-		(struct berth_command){
-			.kind = BERTH_COMMAND_STREAM_DOWN, .actor = "agent/x", .agent = "north", .session = session});
-	test_advance_ms(fleet, FENCE_MS + 1);
-	forget(fleet, "north");
-	assert_int_equal(fleet->outcome.error.code, BERTH_ERROR_OK);
-	assert_sums(fleet, 0, 0, TEST_PRICE);
-	Berth__V1__Agent *none[1];
-	assert_int_equal(berth_core_agents(fleet->core, none, 1), 0);
-	test_hello(fleet, "north", BOOT_A, 1);
-	assert_refused(fleet, BERTH_ERROR_DENIED, "given up");
-	// Enrolled again, its late receipt gives back what it did not use.
-	test_enroll(fleet, "north");
-	session = test_join(fleet, "north", BOOT_A, 1);
-	fleet->elapsed_ns = 61 * BERTH_NS_PER_S;
-	test_report_lease(fleet, "north", session, BOOT_A, 3, lost.lease, LEASE(KILL_PROVED), 0);
-	test_report_lease(fleet, "north", session, BOOT_A, 4, lost.lease, LEASE(RETIRED), PROOF(ABSENCE_SEEN));
-	assert_int_equal(test_totals(fleet, "b").forfeited_nano_usd, 0);
-	take_back(fleet, &lost);
-}
-
-static void a_restore_waits_for_no_agent_that_was_given_up(void **state)
-{
-	struct test_fleet *fleet = *state;
-	test_enroll(fleet, "south"); // never seen by the backup, and maybe busy since
-	struct lost lost = lose_a_run(fleet);
-	test_restore(fleet, lost.backup);
-	test_join(fleet, "north", BOOT_A, 1);
-	assert_false(wants_place(fleet));
-	forget(fleet, "south");
-	assert_refused(fleet, BERTH_ERROR_CONFLICT, "may still go on");
-	test_advance_ms(fleet, FENCE_MS + 1);
-	forget(fleet, "south");
-	assert_int_equal(fleet->outcome.error.code, BERTH_ERROR_OK);
-	test_join(fleet, "north", BOOT_A, 1);
-	assert_true(wants_place(fleet));
-	take_back(fleet, &lost);
-}
-
 #define T(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 static const struct CMUnitTest tests[] = {
@@ -618,8 +457,5 @@ static const struct CMUnitTest tests[] = {
 	T(an_agent_that_resent_obeys_no_other),
 	T(reports_are_kept_until_a_verified_backup_covers_them),
 	T(a_stream_is_aware_of_backups_once_it_has_acknowledged_an_answer_that_says_so),
-	T(who_may_still_run_something_is_not_given_up),
-	T(what_a_given_up_agent_holds_is_charged_in_full),
-	T(a_restore_waits_for_no_agent_that_was_given_up),
 };
 BERTH_TEST_MAIN(tests)
