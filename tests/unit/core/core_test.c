@@ -7,22 +7,8 @@
 #include "tests/support/test.h"
 #include "tests/unit/core/fleet.h"
 
-#define HOLD_MS  5000
+#define HOLD_MS  TEST_HOLD_MS
 #define FENCE_MS (HOLD_MS * 105 / 100 + BERTH_FENCE_EXTRA_MS)
-
-static int setup(void **state)
-{
-	*state = test_fleet_new(HOLD_MS);
-	test_enroll(*state, "north");
-	test_enroll(*state, "south");
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	test_fleet_free(*state);
-	return 0;
-}
 
 static void a_job_runs_to_its_end_on_one_agent(void **state)
 {
@@ -562,7 +548,7 @@ static void a_checkpoint_is_the_state_at_its_event_however_long_it_takes(void **
 	}
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, test_set_up_two, test_tear_down)
 
 static const struct CMUnitTest tests[] = {
 	TEST(a_job_runs_to_its_end_on_one_agent),

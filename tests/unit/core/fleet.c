@@ -562,3 +562,17 @@ Berth__V1__JobState test_job_state(const struct test_fleet *fleet, const char *j
 	assert_non_null(found);
 	return found->state;
 }
+
+int test_set_up_two(void **state)
+{
+	*state = test_fleet_new(TEST_HOLD_MS);
+	test_enroll(*state, "north");
+	test_enroll(*state, "south");
+	return 0;
+}
+
+int test_tear_down(void **state)
+{
+	test_fleet_free(*state);
+	return 0;
+}

@@ -38,6 +38,10 @@ struct test_fleet {
 struct test_fleet *test_fleet_new(int64_t hold_ms);
 struct test_fleet *test_fleet_new_paced(int64_t hold_ms, struct berth_governor_policy creates);
 void test_fleet_free(struct test_fleet *fleet);
+#define TEST_HOLD_MS 5000
+// Of a test: a fleet with agents north and south, and that hold.
+int test_set_up_two(void **state);
+int test_tear_down(void **state);
 
 // Decides, replays the events on the replica, and fails the test when the two states differ. A checkpoint goes on with
 // each decision, and now and then a core that recovers from records and log must have the same state too.

@@ -8,25 +8,11 @@
 #include "tests/support/test.h"
 #include "tests/unit/core/fleet.h"
 
-#define HOLD_MS     5000
+#define HOLD_MS     TEST_HOLD_MS
 #define FENCE_MS    (HOLD_MS * 105 / 100 + BERTH_FENCE_EXTRA_MS)
 #define LEASE(name) BERTH__V1__LEASE_STATE__LEASE_##name
 #define PROOF(name) BERTH__V1__DEATH_PROOF__##name
 #define TRIAL(name) BERTH__V1__TRIAL_STATE__TRIAL_##name
-
-static int setup(void **state)
-{
-	*state = test_fleet_new(HOLD_MS);
-	test_enroll(*state, "north");
-	test_enroll(*state, "south");
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	test_fleet_free(*state);
-	return 0;
-}
 
 static void assert_sums(
 	const struct test_fleet *fleet, const char *budget, int64_t settled, int64_t reserved, int64_t forfeited)
@@ -519,7 +505,7 @@ static void a_breached_budget_quarantines_what_waits(void **state)
 	assert_refused(fleet, BERTH_ERROR_BUDGET, "budget b is breached");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, test_set_up_two, test_tear_down)
 
 static const struct CMUnitTest tests[] = {
 	TEST(a_run_reserves_its_ceiling_and_settles_what_its_agent_measured),

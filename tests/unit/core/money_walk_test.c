@@ -9,24 +9,10 @@
 #include "tests/support/test.h"
 #include "tests/unit/core/fleet.h"
 
-#define HOLD_MS     5000
+#define HOLD_MS     TEST_HOLD_MS
 #define FENCE_MS    (HOLD_MS * 105 / 100 + BERTH_FENCE_EXTRA_MS)
 #define LEASE(name) BERTH__V1__LEASE_STATE__LEASE_##name
 #define PROOF(name) BERTH__V1__DEATH_PROOF__##name
-
-static int setup(void **state)
-{
-	*state = test_fleet_new(HOLD_MS);
-	test_enroll(*state, "north");
-	test_enroll(*state, "south");
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	test_fleet_free(*state);
-	return 0;
-}
 
 struct walk {
 	struct test_fleet *fleet;
@@ -174,7 +160,7 @@ static void no_walk_passes_a_limit(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test_setup_teardown(no_walk_passes_a_limit, setup, teardown),
+	cmocka_unit_test_setup_teardown(no_walk_passes_a_limit, test_set_up_two, test_tear_down),
 };
 
 BERTH_TEST_MAIN(tests)

@@ -8,20 +8,6 @@
 #include "tests/support/test.h"
 #include "tests/unit/core/fleet.h"
 
-static int setup(void **state)
-{
-	*state = test_fleet_new(5000);
-	test_enroll(*state, "north");
-	test_enroll(*state, "south");
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	test_fleet_free(*state);
-	return 0;
-}
-
 static void a_quote_is_the_price_of_every_generation_and_at_most_the_policys_limit(void **state)
 {
 	struct test_fleet *fleet = *state;
@@ -80,7 +66,7 @@ static void a_quote_is_the_sum_of_what_each_task_costs_alone(void **state)
 	assert_int_equal(quote_of(fleet, "all", VARIETIES), sum);
 }
 
-#define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define TEST(test) cmocka_unit_test_setup_teardown(test, test_set_up_two, test_tear_down)
 
 static const struct CMUnitTest tests[] = {
 	TEST(a_quote_is_the_price_of_every_generation_and_at_most_the_policys_limit),
