@@ -11,7 +11,6 @@
 
 #include "common/base/clock.h"
 #include "common/base/file.h"
-#include "common/base/heap.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/base/thread.h"
@@ -24,7 +23,6 @@
 #define CREDENTIAL_MAX     (64 * 1024)
 #define GRACE_MS           5000
 #define HEAP_KEPT_BYTES    (32 * 1024 * 1024)
-#define HEAP_LARGE_BYTES   (2 * 1024 * 1024) // what opening the ledger takes
 #define EXIT_FENCED        9
 #define DISK_FREE_MB       1024
 #define FILES_MAX          65536
@@ -320,8 +318,8 @@ static void limit_process(void)
 	mallopt(M_ARENA_MAX, 2); // few arenas keep the process small
 	// What a batch frees the next one takes: given back to the kernel in between, every page would be faulted in
 	// again.
-	berth_heap_setup(HEAP_KEPT_BYTES, HEAP_KEPT_BYTES / 16);
-	berth_heap_large_pages(HEAP_LARGE_BYTES);
+	mallopt(M_TRIM_THRESHOLD, HEAP_KEPT_BYTES);
+	mallopt(M_MMAP_THRESHOLD, HEAP_KEPT_BYTES / 16);
 	struct rlimit files;
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FILES_MAX) {
 		files.rlim_cur = files.rlim_max < FILES_MAX ? files.rlim_max : FILES_MAX;

@@ -9,7 +9,6 @@
 #include "berth/v1/ledger.pb-c.h"
 #include "berth_descriptors.h"
 #include "common/base/file.h"
-#include "common/base/heap.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/base/thread.h"
@@ -24,7 +23,6 @@
 
 #define TICK_MS       1000
 #define BALLAST_BYTES (64 * 1024 * 1024)
-#define HEAP_BYTES    (2 * 1024 * 1024) // what setting up gRPC and its servers takes
 #define CUT_TAIL_HINT "the ledger is damaged; after a power cut, and only then, start once with --cut-tail"
 
 static void on_effect(void *context, const struct berth_core *core, const struct berth_effect *effect)
@@ -256,7 +254,6 @@ static bool identify(
 static void *listen_run(void *context)
 {
 	struct listening *listening = context;
-	berth_heap_large_pages(HEAP_BYTES);
 	listening->is_identified = identify(listening->daemon, listening->options, &listening->err);
 	pthread_mutex_lock(&listening->lock);
 	listening->is_told = true;
