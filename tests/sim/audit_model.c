@@ -242,6 +242,9 @@ static void unassigned(const Berth__Store__V1__TrialUnassigned *event)
 		job->again++;
 		sim_trace("log: %.8s/%u generation %u is lost (%d: %s)", job->id, event->trial->index, cell->generation,
 			(int)event->reason, event->detail);
+		if (event->reason == BERTH__STORE__V1__UNASSIGN_REASON__HOLD_EXPIRED) {
+			sim_runs_fenced(job->id, event->trial->index, cell->generation);
+		}
 		if (event->next != BERTH__V1__TRIAL_STATE__TRIAL_QUEUED) {
 			set_over(job, cell);
 		}

@@ -10,7 +10,8 @@
 
 #define S               INT64_C(1000000000)
 #define MS              INT64_C(1000000)
-#define TIMED_MOST      18
+#define TIMED_MOST      12
+#define SHARE_MOST      700 // of the kinds, in thousandths
 #define RATES_MOST      6
 #define OVER_S_LEAST    60
 #define OVER_S_MOST     300
@@ -50,10 +51,14 @@ static struct sim_fault draw_timed(struct sim_random *random, enum sim_fault_kin
 		fault.amount /= 10000;
 	}
 	fault.remaining = (unsigned)sim_random_between(random, 2, FLAPS_MOST);
-	fault.armed = sim_random_chance(random, 300);
+	fault.armed = sim_random_chance(random, 400);
+	fault.seeks = sim_random_chance(random, 500);
+	fault.armed_for_ns = sim_random_chance(random, 500) ? 0 : sim_random_between(random, 100 * MS, 8 * S);
 	if (kind == SIM_LINK_TURN) {
-		fault.amount = sim_random_between(random, 2 * S, 20 * S);
-		fault.for_ns += fault.amount + 60 * S;
+		fault.amount = sim_random_between(random, 1000, 3000); // thousandths of a heartbeat
+	}
+	if (kind == SIM_LINK_TURN || kind == SIM_LINK_KILL) { // what they are for comes after a hold
+		fault.for_ns += 80 * S;
 	}
 	return fault;
 }
@@ -64,26 +69,35 @@ static struct sim_fault draw_rate(struct sim_random *random, enum sim_fault_kind
 	return (struct sim_fault){.kind = kind, .amount = sim_random_between(random, 1, most)};
 }
 
+// The kinds of a seed: few in most, so that these meet each other.
+static size_t draw_kinds(
+	struct sim_random *random, enum sim_fault_kind first, enum sim_fault_kind end, enum sim_fault_kind *kinds)
+{
+	unsigned share = (unsigned)sim_random_between(random, 0, SHARE_MOST);
+	size_t count = 0;
+	for (int kind = first; kind < (int)end; kind++) {
+		if (sim_random_chance(random, share)) {
+			kinds[count++] = (enum sim_fault_kind)kind;
+		}
+	}
+	return count;
+}
+
 void sim_faults_draw(struct sim_faults *faults, uint64_t seed)
 {
 	struct sim_random random = sim_random_stream(seed, SIM_STREAM_FAULTS);
 	*faults = (struct sim_faults){.over_ns = sim_random_between(&random, OVER_S_LEAST, OVER_S_MOST) * S};
-	bool on[SIM_FAULT_KINDS_COUNT];
-	unsigned share = (unsigned)sim_random_between(&random, 0, 700); // of the kinds
-	for (int kind = 0; kind < SIM_FAULT_KINDS_COUNT; kind++) {
-		on[kind] = sim_random_chance(&random, share);
-	}
-	uint64_t timed = sim_random_below(&random, TIMED_MOST + 1);
+	enum sim_fault_kind kinds[SIM_FAULT_KINDS_COUNT];
+	size_t count = draw_kinds(&random, (enum sim_fault_kind)0, SIM_FIRST_RATE, kinds);
+	uint64_t timed = count ? sim_random_below(&random, TIMED_MOST + 1) : 0;
 	for (uint64_t i = 0; i < timed; i++) {
-		enum sim_fault_kind kind = (enum sim_fault_kind)sim_random_below(&random, SIM_FIRST_RATE);
-		struct sim_fault fault = draw_timed(&random, kind, faults->over_ns);
-		if (on[kind]) {
-			faults->items[faults->count++] = fault;
-		}
+		faults->items[faults->count++] =
+			draw_timed(&random, kinds[sim_random_below(&random, count)], faults->over_ns);
 	}
-	for (int kind = SIM_FIRST_RATE; kind < SIM_FAULT_KINDS_COUNT; kind++) {
-		struct sim_fault fault = draw_rate(&random, (enum sim_fault_kind)kind);
-		if (on[kind] && sim_random_chance(&random, 500)) {
+	count = draw_kinds(&random, SIM_FIRST_RATE, SIM_FAULT_KINDS_COUNT, kinds);
+	for (size_t i = 0; i < count; i++) {
+		struct sim_fault fault = draw_rate(&random, kinds[i]);
+		if (sim_random_chance(&random, 500)) {
 			faults->items[faults->count++] = fault;
 		}
 	}
@@ -308,7 +322,8 @@ static void begin_on_link(struct sim_fault *fault)
 	case SIM_LINK_TURN:
 		sim_net_link(agent->number)->blocked[1] = true;
 		sim_at(sim_now() + sim_world.heartbeat_ms * MS, block_from, fault);
-		sim_at(sim_now() + fault->amount, turn, fault);
+		// An agent waits for three heartbeats before it connects again.
+		sim_at(sim_now() + sim_world.heartbeat_ms * fault->amount * MS / 1000, turn, fault);
 		break;
 	case SIM_LINK_BREAK:
 		sim_net_break(agent->number);
@@ -318,13 +333,33 @@ static void begin_on_link(struct sim_fault *fault)
 	}
 }
 
+static bool may_be_coordinator(enum sim_fault_kind kind)
+{
+	return kind == SIM_WALL_STEP || kind == SIM_WALL_FREEZE || kind == SIM_DISK_LOW || kind == SIM_DISK_FULL;
+}
+
+// Another agent, if the one that was drawn has nothing to do.
+static void seek_target(struct sim_fault *fault)
+{
+	for (unsigned i = 0; i < sim_world.agents_count; i++) {
+		unsigned target = (fault->target + i) % sim_world.agents_count;
+		if (sim_runs_on(&sim_world.agents[target].process)) {
+			fault->target = target;
+			return;
+		}
+	}
+}
+
 static void begin_one(void *context)
 {
 	struct sim_fault *fault = context;
-	struct sim_agent *agent = target_of(fault);
 	if (healed) {
 		return;
 	}
+	if (fault->seeks && !may_be_coordinator(fault->kind)) {
+		seek_target(fault);
+	}
+	struct sim_agent *agent = target_of(fault);
 	sim_trace("FAULT %s (%s, for %.1f s)", sim_fault_text(fault->kind), agent->name, (double)fault->for_ns / 1e9);
 	switch (fault->kind) {
 	case SIM_COORDINATOR_KILL:
@@ -397,7 +432,7 @@ void sim_faults_assigned(unsigned agent)
 		struct sim_fault *fault = &planned->items[i];
 		if (is_timed(fault) && fault->armed && fault->at_ns <= sim_now() && target_of(fault)->number == agent) {
 			fault->armed = false;
-			sim_at(sim_now(), begin_one, fault);
+			sim_at(sim_now() + fault->armed_for_ns, begin_one, fault);
 		}
 	}
 }
@@ -457,9 +492,9 @@ void sim_faults_print(FILE *out, const struct sim_faults *faults)
 				fault->amount);
 		} else {
 			fprintf(out, "  %2zu  %s %.3f s: %s, agent-%c, for %.1f s\n", i,
-				fault->armed ? "at the first trial given after" : "at", (double)fault->at_ns / 1e9,
-				sim_fault_text(fault->kind), 'a' + (int)(fault->target % sim_world.agents_count),
-				(double)fault->for_ns / 1e9);
+				fault->armed ? "soon after the first trial given after" : "at",
+				(double)fault->at_ns / 1e9, sim_fault_text(fault->kind),
+				'a' + (int)(fault->target % sim_world.agents_count), (double)fault->for_ns / 1e9);
 		}
 	}
 }

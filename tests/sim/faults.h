@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What goes wrong in a seed: a list that is drawn before the run begins. Each seed draws from a random part of all
-// kinds, so that some seeds are full of one kind and free of the others. Any part of a list can be left out and the
-// rest stays what it was: that is how a failing seed is made smaller.
+// kinds, and as many whatever the part, so that some seeds are full of one kind and free of the others. Any part of a
+// list can be left out and the rest stays what it was: that is how a failing seed is made smaller.
 #pragma once
 
 #include <stdbool.h>
@@ -66,10 +66,12 @@ struct sim_fault {
 	enum sim_fault_kind kind;
 	int64_t at_ns, for_ns;
 	unsigned target; // an agent
-	int64_t amount;  // a step in ns, a rate in thousandths
+	bool seeks;      // instead, the next one that runs a trial at that time
+	int64_t amount;  // a step in ns, a rate or a part of a heartbeat in thousandths
 	bool left_out;
-	bool armed;         // it happens when the target is given its next trial, and a moment later
-	unsigned remaining; // of a flapping link
+	bool armed;           // it waits for the next trial of its target
+	int64_t armed_for_ns; // and comes so long after that was assigned; 0: before the agent hears of it
+	unsigned remaining;   // of a flapping link
 };
 
 struct sim_faults {

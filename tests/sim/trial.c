@@ -14,6 +14,8 @@
 #define BUILD_MS   3000
 #define WORK_MS    8000
 #define LONG_MS    90000
+#define LONG_FEW   250        // in 1000 trials may take so long
+#define LONG_MANY  850        // where trials are few and long
 #define SETTLE_NS  (300 * MS) // how long two runs of one cell may overlap while one of them is being stopped
 #define LEASES_MAX 4
 
@@ -27,6 +29,17 @@ void sim_runs_begin(uint64_t seed)
 {
 	trials.random = sim_random_stream(seed, SIM_STREAM_WORLD + 100);
 	trials.count = 0;
+}
+
+static struct sim_run *run_of(const char *job_id, uint32_t index, uint32_t generation)
+{
+	for (size_t i = trials.count; i-- > 0;) {
+		struct sim_run *run = &trials.runs[i];
+		if (run->index == index && run->generation == generation && strcmp(run->job_id, job_id) == 0) {
+			return run;
+		}
+	}
+	return NULL;
 }
 
 // --- I1: of one cell, one run at a time goes on ---
@@ -72,6 +85,24 @@ static struct sim_run *begin_run(const char *agent, const Berth__V1__TrialKey *k
 	return run;
 }
 
+static void check_fenced(void *context)
+{
+	const struct sim_run *run = context;
+	if (goes_on(run)) {
+		sim_violation("I1",
+			"trial %.8s/%u is withdrawn since its hold is over, and generation %u goes on at %s",
+			run->job_id, run->index, run->generation, run->agent);
+	}
+}
+
+void sim_runs_fenced(const char *job_id, uint32_t index, uint32_t generation)
+{
+	struct sim_run *run = run_of(job_id, index, generation);
+	if (run) {
+		sim_at(sim_now() + SETTLE_NS, check_fenced, run);
+	}
+}
+
 void sim_runs_process_died(const struct sim_process *process)
 {
 	for (size_t i = 0; i < trials.count; i++) {
@@ -88,15 +119,19 @@ void sim_runs_process_continued(const struct sim_process *process)
 	}
 }
 
-const struct sim_run *sim_run_of(const char *job_id, uint32_t index, uint32_t generation)
+bool sim_runs_on(const struct sim_process *process)
 {
-	for (size_t i = trials.count; i-- > 0;) {
-		const struct sim_run *run = &trials.runs[i];
-		if (run->index == index && run->generation == generation && strcmp(run->job_id, job_id) == 0) {
-			return run;
+	for (size_t i = 0; i < trials.count; i++) {
+		if (trials.runs[i].process == process && goes_on(&trials.runs[i])) {
+			return true;
 		}
 	}
-	return NULL;
+	return false;
+}
+
+const struct sim_run *sim_run_of(const char *job_id, uint32_t index, uint32_t generation)
+{
+	return run_of(job_id, index, generation);
 }
 
 void sim_runs_check_current(int64_t bound_ns)
@@ -231,8 +266,8 @@ void sim_run_trial(const struct berth_trial_host *host, const struct berth_trial
 		.runner = host->leases.runner, .book = {.mark = keep_mark, .context = &kept}};
 	struct berth_until until = {.deadline_ns = BERTH_NO_DEADLINE_NS, .cancel = cancel};
 	Berth__V1__Outcome outcome = draw_outcome();
-	int64_t work_ms =
-		sim_random_between(&trials.random, 200, sim_random_chance(&trials.random, 250) ? LONG_MS : WORK_MS);
+	bool is_long = sim_random_chance(&trials.random, sim_world.few_and_long ? LONG_MANY : LONG_FEW);
+	int64_t work_ms = sim_random_between(&trials.random, 200, is_long ? LONG_MS : WORK_MS);
 	bool two = assignment->n_leases > 1 && sim_random_chance(&trials.random, 500);
 	host->phase(host->context, "environment_setup");
 	bool good = berth_sleep_ms(sim_random_between(&trials.random, 10, BUILD_MS), until, NULL) &&

@@ -27,9 +27,12 @@ void sim_runs_begin(uint64_t seed);
 void sim_run_trial(const struct berth_trial_host *host, const struct berth_trial_input *input,
 	struct berth_cancel *cancel, Berth__V1__TrialResult *result);
 void sim_free_result(Berth__V1__TrialResult *result);
+// The log says that its agent was silent past the fencing wait: it must have stopped, whoever runs the trial next.
+void sim_runs_fenced(const char *job_id, uint32_t index, uint32_t generation);
 void sim_runs_process_died(const struct sim_process *process);
 // The process may run again: whether it is right that its runs still go on is to be seen soon.
 void sim_runs_process_continued(const struct sim_process *process);
 // Without faults, a run that the log has no place for any more is stopped before long: asked from time to time.
 void sim_runs_check_current(int64_t bound_ns);
+bool sim_runs_on(const struct sim_process *process);
 const struct sim_run *sim_run_of(const char *job_id, uint32_t index, uint32_t generation);

@@ -21,7 +21,9 @@
 #define HOLD_S_MOST    60
 #define PORTION_MOST   20
 #define BEATS_A_HOLD   8
-#define HOLDS_CHANGE   250 // in 1000 seeds
+#define HOLDS_CHANGE   400 // in 1000 seeds
+#define FEW_AND_LONG   400 // trials: they outlive holds, and hosts are free for their next generation
+#define CLOCKS_APART   350
 
 #define PRICE_NANO_USD 20000 // a run holds at most about this for an environment
 #define USE_NANO_USD   4000  // and uses less than this in all its generations
@@ -41,6 +43,16 @@ static struct sim_host new_host(const char *name)
 	return host;
 }
 
+// Every agent's clock differs from the coordinator's by as much as they may.
+static void set_clocks_apart(void)
+{
+	int64_t ppm = sim_random_chance(&sim_world.random, 500) ? DRIFT_PPM_MOST : -DRIFT_PPM_MOST;
+	sim_world.coordinator.host.drift_ppm = ppm;
+	for (unsigned i = 0; i < sim_world.agents_count; i++) {
+		sim_world.agents[i].host.drift_ppm = -ppm;
+	}
+}
+
 static bool coordinator_is_reachable(void)
 {
 	return sim_world.coordinator.serves && !sim_world.coordinator.process.stopped;
@@ -50,8 +62,8 @@ static void make_job(struct sim_job *job, unsigned number)
 {
 	struct sim_random *random = &sim_world.random;
 	snprintf(job->key, sizeof job->key, "job-%u", number);
-	job->tasks = (uint32_t)sim_random_between(random, 1, 10);
-	job->attempts = (uint32_t)sim_random_between(random, 1, 4);
+	job->tasks = (uint32_t)sim_random_between(random, 1, sim_world.few_and_long ? 3 : 10);
+	job->attempts = (uint32_t)sim_random_between(random, 1, sim_world.few_and_long ? 2 : 4);
 	job->concurrent = sim_random_chance(random, 200) ? (uint32_t)sim_random_between(random, 1, 4) : 0;
 	job->retries = sim_random_chance(random, 300) ? 2 : 0;
 	job->priority = sim_random_chance(random, 500) ? (int)sim_random_between(random, 1, 100) : 0;
@@ -100,6 +112,9 @@ static void make_fleet(const char *folder)
 		agent->cpus = agent->slots;
 		sim_agent_begin(agent, i, folder);
 	}
+	if (sim_random_chance(random, CLOCKS_APART)) {
+		set_clocks_apart();
+	}
 	sim_world.jobs_count = (unsigned)sim_random_between(random, 1, SIM_JOBS_MAX);
 	for (unsigned i = 0; i < sim_world.jobs_count; i++) {
 		make_job(&sim_world.jobs[i], i);
@@ -124,6 +139,7 @@ void sim_world_begin(uint64_t seed, const char *folder)
 	sim_world.portion = (size_t)sim_random_between(random, 1, PORTION_MOST);
 	sim_world.checkpoint_ms = sim_random_between(random, 500, 30000);
 	sim_world.holds_change = sim_random_chance(random, HOLDS_CHANGE);
+	sim_world.few_and_long = sim_random_chance(random, FEW_AND_LONG);
 	sim_world.aging_ms = sim_random_between(random, AGING_S_LEAST, AGING_S_MOST) * 1000;
 	make_fleet(folder);
 	sim_audit_begin();

@@ -78,6 +78,7 @@ struct sim_world {
 	struct berth_cancel *user_stop;
 	int64_t hold_ms, heartbeat_ms; // the longest
 	bool holds_change;             // a coordinator that starts again has another hold, at most so long
+	bool few_and_long;             // trials
 	int64_t checkpoint_ms, aging_ms;
 	size_t portion;    // of a checkpoint, at most
 	bool healing;      // faults are over: what died comes back at once
