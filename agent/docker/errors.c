@@ -59,7 +59,7 @@ static enum berth_error_code code_of(int status, const char *message)
 	if (status == 404) {
 		return BERTH_ERROR_NOT_FOUND;
 	}
-	if (status == 409 || strstr(message, "has active endpoints")) {
+	if (status == 409 || strstr(message, "has active endpoints") || strstr(message, "is ambiguous")) {
 		return BERTH_ERROR_CONFLICT;
 	}
 	return status >= 500 ? BERTH_ERROR_INTERNAL : BERTH_ERROR_INVALID;

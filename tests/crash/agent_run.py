@@ -86,7 +86,7 @@ class Life:
 
     def forget(self):
         self.world.agents.pop(self.name).kill()
-        self.world.engine("/networks/" + self.world.bridge(self.name), "DELETE")
+        self.world.remove_bridges(self.name)
         shutil.rmtree("%s/%s" % (self.world.folder, self.name), ignore_errors=True)
 
 

@@ -194,17 +194,20 @@ class World:
         finally:
             connection.close()
 
-    def bridge(self, agent):
-        """The one network that an agent makes and uses for all of its trials."""
-        return "berth-%s-%s" % (self.fleet, agent)
+    def filters(self, agent=None):
+        labels = ["dev.berth.fleet=" + self.fleet] + (["dev.berth.agent=" + agent] if agent else [])
+        return urllib.parse.quote(json.dumps({"label": labels}))
+
+    def remove_bridges(self, agent):
+        for each in self.engine("/networks?filters=" + self.filters(agent)):
+            self.engine("/networks/" + each["Id"], "DELETE")
 
     def labelled(self, agent=None):
-        """Names of containers, networks (but agents' own bridges) and volumes of this fleet, or of one agent of it."""
-        bridges = [self.bridge(name) for name in self.agents]
-        labels = ["dev.berth.fleet=" + self.fleet] + (["dev.berth.agent=" + agent] if agent else [])
-        filters = urllib.parse.quote(json.dumps({"label": labels}))
+        """Containers, networks (but one of each agent, which it keeps) and volumes of this fleet, or of one agent of it."""
+        filters = self.filters(agent)
         found = [each["Id"][:12] for each in self.engine("/containers/json?all=1&filters=" + filters)]
-        found += [each["Name"] for each in self.engine("/networks?filters=" + filters) if each["Name"] not in bridges]
+        owners = [each["Labels"]["dev.berth.agent"] for each in self.engine("/networks?filters=" + filters)]
+        found += ["a network of " + owner for owner in set(owners) for _ in range(owners.count(owner) - (owner in self.agents))]
         return found + [each["Name"] for each in self.engine("/volumes?filters=" + filters)["Volumes"] or []]
 
     def wait_job(self, job, meanwhile):

@@ -83,7 +83,7 @@ def one(flags, seed):
     chunk.world.close()
     if row["verdict"] == "ok":
         for agent in chunk.world.agents:
-            chunk.world.engine("/networks/" + chunk.world.bridge(agent), "DELETE")
+            chunk.world.remove_bridges(agent)
         shutil.rmtree(chunk.world.folder, ignore_errors=True)
     return row["verdict"] == "ok"
 

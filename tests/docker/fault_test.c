@@ -198,6 +198,11 @@ static bool no_pool(struct test_request *request)
 		"{\"message\":\"could not find an available, non-overlapping IPv4 address pool among the defaults\"}");
 }
 
+static bool say_ambiguous(struct test_request *request)
+{
+	return test_answer(request, 400, "{\"message\":\"network n1 is ambiguous (2 matches found on name)\"}");
+}
+
 static bool no_space(struct test_request *request)
 {
 	return test_answer(request, 500, "{\"message\":\"mkdir /x: no space left on device\"}");
@@ -216,6 +221,7 @@ static void every_fault_of_a_create_has_its_code_and_is_sent_once(void **state)
 		{say_text_500, BERTH_ERROR_INTERNAL, "no JSON"}, {say_html, BERTH_ERROR_INTERNAL, "no JSON"},
 		{say_empty_object, BERTH_ERROR_INTERNAL, "no id"}, {cut_body, BERTH_ERROR_IO, "c1"},
 		{die, BERTH_ERROR_IO, "c1"}, {no_space, BERTH_ERROR_EXHAUSTED, "no space left"},
+		{say_ambiguous, BERTH_ERROR_CONFLICT, "2 matches"}, // not the task's fault, as INVALID would be
 		{hang, BERTH_ERROR_CANCELLED, "c1"}};
 	struct berth_docker *docker = open_docker(daemon);
 	struct berth_docker_create create = {.name = "c1", .image = "i"};

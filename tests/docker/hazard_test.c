@@ -28,6 +28,7 @@ struct engine {
 	const char
 		*listings; // one letter each, the last for ever: 'y' shows the container, 'n' does not, 'e' is an error
 	struct answer removal, creation, image, container;
+	const char *networks; // the listing of them
 	const char *daemon_id;
 	struct berth_buf asked;   // methods and what they were about
 	struct berth_buf created; // the body of the newest create
@@ -95,10 +96,18 @@ static bool answer(void *context, struct test_request *request)
 		test_request_drain(request);
 		return test_answer(request, 201, "{\"Id\":\"n1\"}");
 	}
-	if (strstr(target, "/networks")) {
-		return test_answer(request, 200, "[]");
-	}
 	pthread_mutex_lock(&engine->lock);
+	if (strstr(target, "/networks/")) {
+		berth_buf_add_text(&engine->asked, request->method);
+		berth_buf_add_text(&engine->asked, strstr(target, "/networks/"));
+		pthread_mutex_unlock(&engine->lock);
+		return test_answer(request, 204, "");
+	}
+	if (strstr(target, "/networks")) {
+		const char *networks = engine->networks;
+		pthread_mutex_unlock(&engine->lock);
+		return test_answer(request, 200, networks);
+	}
 	bool good = strstr(target, "/images/") ? test_answer(request, engine->image.status, engine->image.body)
 	                                       : answer_container(engine, request);
 	pthread_mutex_unlock(&engine->lock);
@@ -118,6 +127,7 @@ static int setup(void **state)
 	*engine = (struct engine){.socket = berth_format("%s/s", folder),
 		.listings = "n",
 		.daemon_id = "first",
+		.networks = "[]",
 		.removal = {204, ""},
 		.creation = {201, "{\"Id\":\"box\"}"},
 		.image = {200, "{\"Id\":\"sha256:11\",\"Os\":\"linux\",\"Config\":{}}"},
@@ -280,11 +290,59 @@ static void w2_what_isolates_a_container_is_said_in_every_create(void **state)
 			engine->runner->create(engine->runner, &plan, &created, soon(), &err), BERTH_CREATE_CREATED);
 		free(created.resource_id);
 		const char *body = berth_buf_text(&engine->created);
-		assert_non_null(strstr(body, modes[i] == BERTH_NETWORK_NONE ? "\"NetworkMode\": \"none\""
-									    : "\"NetworkMode\": \"berth-quay-north\""));
+		assert_non_null(strstr(body,
+			modes[i] == BERTH_NETWORK_NONE ? "\"NetworkMode\": \"none\"" : "\"NetworkMode\": \"n1\""));
 		assert_non_null(strstr(body, "\"dev.berth.lease\": \"" LEASE "\""));
 		assert_non_null(strstr(body, "\"dev.berth.fleet\": \"quay\""));
 	}
+}
+
+static void list_leases(struct engine *engine)
+{
+	char **shown = NULL;
+	size_t count = 0;
+	struct berth_error err = {0};
+	engine->asked.size = 0;
+	assert_ok(engine->runner->list_leases(engine->runner, &shown, &count, soon(), &err), err);
+	assert_int_equal(count, 0);
+	free(shown);
+}
+
+// A life that was killed while it made its bridge; the Engine went on, beside this one's.
+static void a_second_bridge_is_not_used_and_is_removed(void **state)
+{
+	struct engine *engine = *state;
+	engine->networks =
+		"[{\"Id\":\"n0\",\"Name\":\"berth-quay-north\"},{\"Id\":\"n1\",\"Name\":\"berth-quay-north-2\"}]";
+	list_leases(engine);
+	assert_asked(engine, "DELETE/networks/n0list ");
+	struct berth_environment_plan plan = plan_of(BERTH_NETWORK_PUBLIC);
+	struct berth_created created = {0};
+	struct berth_error err = {0};
+	prepare(engine, &plan);
+	assert_int_equal(engine->runner->create(engine->runner, &plan, &created, soon(), &err), BERTH_CREATE_CREATED);
+	free(created.resource_id);
+	assert_non_null(strstr(berth_buf_text(&engine->created), "\"NetworkMode\": \"n1\""));
+}
+
+static void a_bridge_that_somebody_removed_is_made_again(void **state)
+{
+	struct engine *engine = *state;
+	engine->networks = "[{\"Id\":\"n7\",\"Name\":\"berth-quay-north\"}]";
+	list_leases(engine);
+	struct berth_environment_plan plan = plan_of(BERTH_NETWORK_PUBLIC);
+	struct berth_created created = {0};
+	struct berth_error err = {0};
+	prepare(engine, &plan);
+	assert_int_equal(engine->runner->create(engine->runner, &plan, &created, soon(), &err), BERTH_CREATE_CREATED);
+	free(created.resource_id);
+	assert_non_null(strstr(berth_buf_text(&engine->created), "\"NetworkMode\": \"n7\""));
+	engine->networks = "[]";
+	list_leases(engine);
+	prepare(engine, &plan);
+	assert_int_equal(engine->runner->create(engine->runner, &plan, &created, soon(), &err), BERTH_CREATE_CREATED);
+	free(created.resource_id);
+	assert_non_null(strstr(berth_buf_text(&engine->created), "\"NetworkMode\": \"n1\""));
 }
 
 static void h18_a_tag_that_moves_after_it_was_resolved_is_not_followed(void **state)
@@ -335,6 +393,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(h11_what_appears_after_its_create_was_given_up_is_removed),
 	TEST(h8_the_status_of_a_failed_create_tells_and_not_its_words),
 	TEST(w2_what_isolates_a_container_is_said_in_every_create),
+	TEST(a_second_bridge_is_not_used_and_is_removed),
+	TEST(a_bridge_that_somebody_removed_is_made_again),
 	TEST(h18_a_tag_that_moves_after_it_was_resolved_is_not_followed),
 	TEST(h15_an_attestation_is_what_the_engine_shows_and_not_what_was_asked_for),
 };

@@ -6,6 +6,7 @@
 
 #include "agent/runner/local/internal.h"
 #include "common/base/cancel.h"
+#include "common/base/log.h"
 #include "common/base/mem.h"
 
 #define HEALTH_PAUSE_MS    200
@@ -90,13 +91,14 @@ enum berth_create_outcome local_create(struct berth_runner *runner, const struct
 		{BERTH_LABEL_ROLE, role_name(plan->role)},
 	};
 	BERTH_AUTO_FREE char *name = berth_format("berth-%s", plan->lease_id);
+	BERTH_AUTO_FREE char *bridge = local_network_id(local);
 	BERTH_AUTO(free_lines) char **env = env_lines(plan->env);
 	const struct berth_docker_create request = {
 		.name = name,
 		.image = lease.image_id,
 		.command = (const char *const[]){"sh", "-c", "sleep infinity", NULL},
 		.env = (const char *const *)env,
-		.network = plan->network == BERTH_NETWORK_NONE ? "none" : local->network,
+		.network = plan->network == BERTH_NETWORK_NONE ? "none" : bridge,
 		// Compose gives the service its own name; a container of one needs no more than this.
 		.extra_hosts = (const char *const[]){"main:127.0.0.1", NULL},
 		.cpus = plan->cpus > 0 ? (double)plan->cpus : 0,
@@ -148,6 +150,7 @@ static struct berth_environment *environment_new(struct local *local, const stru
 {
 	const char *declared = plan->environment->workdir;
 	const char *own = container->workdir && *container->workdir ? container->workdir : "/";
+	BERTH_AUTO_FREE char *bridge = local_network_id(local);
 	struct berth_environment *environment = berth_alloc(sizeof *environment);
 	*environment = (struct berth_environment){
 		.local = local,
@@ -157,6 +160,7 @@ static struct berth_environment *environment_new(struct local *local, const stru
 		.image_id = berth_strdup(container->image_id),
 		.user = berth_strdup(container->user),
 		.network_mode = berth_strdup(container->network_mode),
+		.own_bridge = strcmp(container->network_mode, bridge) == 0,
 		.cpus = container->nano_cpus / 1000000000,
 		.memory_mb = container->memory_bytes / (1024 * 1024),
 		.role = plan->role,
@@ -245,7 +249,6 @@ berth_json *local_attest(struct berth_environment *environment, struct berth_unt
 	(void)err;
 	const struct local *local = environment->local;
 	bool sealed = strcmp(environment->network_mode, "none") == 0;
-	bool own_bridge = strcmp(environment->network_mode, local->network) == 0;
 	enum berth_network_mode mode = sealed ? BERTH_NETWORK_NONE : BERTH_NETWORK_PUBLIC;
 	berth_json *json = berth_json_object();
 	berth_json_set(json, "schema_version", berth_json_integer(1));
@@ -254,7 +257,8 @@ berth_json *local_attest(struct berth_environment *environment, struct berth_unt
 	berth_json_set(json, "image_id", berth_json_string(environment->image_id));
 	berth_json_set(json, "platform", berth_json_string(local->platform));
 	berth_json_set(json, "network_mode",
-		berth_json_string(sealed || own_bridge ? berth_network_mode_name(mode) : environment->network_mode));
+		berth_json_string(
+			sealed || environment->own_bridge ? berth_network_mode_name(mode) : environment->network_mode));
 	berth_json_set(json, "user", berth_json_string(*environment->user ? environment->user : "root"));
 	berth_json_set(json, "cpus", environment->cpus > 0 ? berth_json_integer(environment->cpus) : berth_json_null());
 	berth_json_set(json, "memory_mb",
@@ -340,6 +344,10 @@ bool local_list_leases(struct berth_runner *runner, char ***lease_ids, size_t *c
 		{BERTH_LABEL_FLEET, local->fleet},
 		{BERTH_LABEL_AGENT, local->agent},
 	};
+	struct berth_error failure = {0};
+	if (!local_network_settle(local, until, &failure)) { // no reason to leave containers alone
+		berth_log_warn("no bridge for containers", "error=%s", berth_log_quote(failure.message));
+	}
 	struct berth_docker_listed *listed = NULL;
 	size_t found = 0;
 	if (!berth_docker_container_list(local->docker, labels, BERTH_COUNT(labels), &listed, &found, until, err)) {

@@ -31,11 +31,12 @@ struct local_flight {
 struct local {
 	struct berth_runner runner;
 	struct berth_docker *docker;
-	char *fleet, *agent, *network;
+	char *fleet, *agent;
 	char *daemon_id, *platform, *os;
 	bool foreign_cgroups;
-	pthread_mutex_t lock;
+	pthread_mutex_t lock; // guards what follows
 	pthread_cond_t landed;
+	char *network_id; // the bridge
 	struct local_lease *leases;
 	struct local_flight *flights;
 };
@@ -46,6 +47,7 @@ struct berth_environment {
 	char *workdir;      // declared, else the container's
 	char *exec_workdir; // declared, or NULL
 	char *image_id, *user, *network_mode;
+	bool own_bridge;
 	int64_t cpus, memory_mb; // 0: no limit
 	Berth__V1__LeaseRole role;
 };
@@ -68,6 +70,11 @@ void local_lease_free(struct local_lease *lease);
 bool local_single_flight(struct local *local, const char *key,
 	bool (*make)(void *context, struct berth_until until, struct berth_error *err), void *context,
 	struct berth_until until, struct berth_error *err);
+
+// --- network.c ---
+char *local_network_id(struct local *local); // caller frees; NULL before it was settled
+// Finds the agent's bridge, or makes it, and removes every other one. For a start and from time to time.
+bool local_network_settle(struct local *local, struct berth_until until, struct berth_error *err);
 
 // --- container.c ---
 enum berth_create_outcome local_create(struct berth_runner *runner, const struct berth_environment_plan *plan,

@@ -125,6 +125,46 @@ static void the_agents_bridge_is_found_again(void **state)
 	bench_close(&bench);
 }
 
+// As after a kill in the middle of making it, with which the Engine goes on beside the next life.
+static void a_second_bridge_is_removed_and_what_runs_stays_on_the_first(void **state)
+{
+	(void)state;
+	struct bench bench;
+	if (!bench_open(&bench, NULL, false)) {
+		skip();
+	}
+	const struct berth_docker_label labels[] = {{BERTH_LABEL_FLEET, bench.fleet}, {BERTH_LABEL_AGENT, "quay-1"}};
+	const struct berth_docker_network network = {.name = bench.fleet, .labels = labels, .labels_count = 2};
+	BERTH_AUTO_FREE char *second = NULL;
+	struct berth_error err = {0};
+	assert_ok(berth_docker_network_create(bench.docker, &network, &second, soon(), &err), err);
+	static const struct berth_task_environment environment = {.docker_image = "debian:bookworm-slim"};
+	char lease_id[BERTH_ID_SIZE];
+	berth_random_id(lease_id);
+	struct berth_environment_plan plan = plan_of(lease_id, NULL, &environment);
+	struct berth_runner *runner = bench.runner;
+	assert_ok(runner->prepare(runner, &plan, (struct berth_sink){0}, soon(), &err), err);
+	struct berth_created created = {0};
+	assert_int_equal(runner->create(runner, &plan, &created, soon(), &err), BERTH_CREATE_CREATED);
+	struct berth_environment *box = runner->open(runner, &plan, created.resource_id, soon(), &err);
+	assert_ok(box != NULL, err);
+	free(created.resource_id);
+	char **shown = NULL;
+	size_t count = 0;
+	assert_ok(runner->list_leases(runner, &shown, &count, soon(), &err), err);
+	assert_int_equal(count, 1);
+	free(shown[0]);
+	free(shown);
+	struct berth_docker_listed *listed = NULL;
+	assert_ok(berth_docker_network_list(bench.docker, labels, 2, &listed, &count, soon(), &err), err);
+	assert_int_equal(count, 1);
+	assert_string_not_equal(listed[0].id, second);
+	berth_docker_listed_free(listed, count);
+	runner->close(box);
+	assert_ok(runner->kill(runner, lease_id, soon(), &err), err);
+	bench_close(&bench);
+}
+
 static void a_second_create_under_a_lease_is_ambiguous_and_never_a_second_container(void **state)
 {
 	(void)state;
@@ -210,6 +250,7 @@ static void a_container_that_ends_while_it_is_furnished_is_told_before_any_comma
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(who_wants_the_same_image_shares_one_build),
 	cmocka_unit_test(the_agents_bridge_is_found_again),
+	cmocka_unit_test(a_second_bridge_is_removed_and_what_runs_stays_on_the_first),
 	cmocka_unit_test(a_second_create_under_a_lease_is_ambiguous_and_never_a_second_container),
 	cmocka_unit_test(a_container_that_ends_while_it_is_furnished_is_told_before_any_command),
 	cmocka_unit_test(nothing_seen_proves_nothing_before_the_placement_bound),
