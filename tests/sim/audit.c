@@ -392,7 +392,7 @@ bool sim_audit_is_settled(void)
 			return false;
 		}
 	}
-	return !sim_audit_resends();
+	return !sim_audit_resends() && !audit_money_open();
 }
 
 void sim_audit_describe(char *text, size_t size)
@@ -414,6 +414,10 @@ void sim_audit_describe(char *text, size_t size)
 				job->ended ? "has ended" : "is open", job->over_count, job->cells_count,
 				job->open_leases);
 		}
+	}
+	const char *open = audit_money_open();
+	if (open && used < size) {
+		snprintf(text + used, size - used, " reservation %.8s is open;", open);
 	}
 }
 

@@ -117,5 +117,6 @@ void audit_money_reserved(const Berth__V1__Reservation *row, const struct audit_
 void audit_money_ended(const Berth__Store__V1__BudgetEnded *event);
 void audit_money_appealed(const Berth__Store__V1__BudgetAppealed *event);
 bool audit_money_is_reserved(const char *lease_id);
+const char *audit_money_open(void); // a reservation that is open, or NULL
 void audit_money_whole(void);
 void audit_money_forget(void);

@@ -160,15 +160,23 @@ uint64_t sim_audit_amendments(int64_t *limit_nano_usd)
 	return audit.money.amendments;
 }
 
+const char *audit_money_open(void)
+{
+	const struct audit_reservation *reservation, *next;
+	HASH_ITER (hh, audit.reservations, reservation, next) {
+		if (!reservation->ended) {
+			return reservation->id;
+		}
+	}
+	return NULL;
+}
+
 void audit_money_whole(void)
 {
 	const struct audit_reservation *reservation, *next;
 	int64_t bill = 0;
 	HASH_ITER (hh, audit.reservations, reservation, next) {
 		bill += sim_docker_lifetime_ns(reservation->id) / S * SIM_NANO_USD_PER_SECOND;
-		if (!reservation->ended) {
-			sim_violation("I11", "everything has ended, and reservation %.8s is open", reservation->id);
-		}
 	}
 	if (bill > audit.money.limit_most) {
 		sim_violation("P1", "the Engines ran for %lld, and the limit is %lld", (long long)bill,

@@ -137,8 +137,11 @@ void audit_restore_whole(void)
 	for (const struct lost_score *score = lost.scores; score; score = score->next) {
 		const struct audit_job *job = audit_job(score->job_id);
 		const struct audit_cell *cell = job ? &job->cells[score->index] : NULL;
-		// An earlier run that the lost part had withdrawn may have come to a result too, and be heard first.
-		if (cell && !job->cancelling && (!cell->scored || cell->generation > score->generation)) {
+		// An earlier run that the lost part had withdrawn may have come to a result too, with or without a
+		// score, and be heard first.
+		bool is_other = cell && cell->generation > score->generation;
+		bool is_gone = cell && cell->generation == score->generation && !cell->scored;
+		if (cell && !job->cancelling && (is_other || is_gone)) {
 			sim_violation("P4", "trial %.8s/%u was scored in generation %u, and is %s in generation %u",
 				score->job_id, score->index, score->generation, cell->scored ? "scored" : "not scored",
 				cell->generation);
