@@ -67,7 +67,7 @@ def again(run, *arguments):
     """A run that failed is tried once more: one that hung must not cost all others."""
     try:
         return run(*arguments)
-    except (RuntimeError, subprocess.SubprocessError) as error:
+    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
         say("tried again after: %s" % error)
         return run(*arguments)
 

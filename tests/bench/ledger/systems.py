@@ -25,10 +25,12 @@ def wait_for(what, ready):
         time.sleep(0.002)
 
 
-def accepts(port):
+def says(port, request, expected):
+    """False while it is not there, or too busy to answer within a second."""
     try:
-        socket.create_connection(("127.0.0.1", port), 0.5).close()
-        return True
+        with socket.create_connection(("127.0.0.1", port), 1) as sock:
+            sock.sendall(request)
+            return expected in sock.recv(4096)
     except OSError:
         return False
 
@@ -122,12 +124,7 @@ class Redis(Peer):
         durability = ["--appendonly", "yes", "--appendfsync", "always", "--save", ""] if self.durable else []
         self.spawn(["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", self.folder,
                     "--daemonize", "no", "--auto-aof-rewrite-percentage", "0"] + durability)
-        wait_for("redis-server", lambda: accepts(self.port) and b"PONG" in self.ping())
-
-    def ping(self):
-        with socket.create_connection(("127.0.0.1", self.port), 1) as sock:
-            sock.sendall(b"PING\r\n")
-            return sock.recv(100)
+        wait_for("redis-server", lambda: says(self.port, b"PING\r\n", b"PONG"))
 
 
 class Etcd(Peer):
@@ -144,16 +141,7 @@ class Etcd(Peer):
                     peer_url, "--initial-cluster", "default=" + peer_url, "--log-level", "error",
                     "--heartbeat-interval", "50", "--election-timeout", "300", "--quota-backend-bytes",
                     str(4 << 30)])
-        wait_for("etcd", self.is_healthy)
-
-    def is_healthy(self):
-        try:
-            with socket.create_connection(("127.0.0.1", self.port), 1) as sock:
-                sock.settimeout(1)
-                sock.sendall(b"GET /health HTTP/1.0\r\n\r\n")
-                return b'"true"' in sock.recv(4096)
-        except OSError:
-            return False
+        wait_for("etcd", lambda: says(self.port, b"GET /health HTTP/1.0\r\n\r\n", b'"true"'))
 
 
 class Postgres(Peer):
