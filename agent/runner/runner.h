@@ -24,7 +24,7 @@ struct berth_environment_plan {
 	Berth__V1__LeaseRole role;
 	const char *job_id;
 	uint32_t trial_index, generation;
-	const char *session_id;	      // Harbor's: "<trial_name>__env"
+	const char *session_id;       // Harbor's: "<trial_name>__env"
 	const char *environment_name; // of the task, for the image's tag
 	const struct berth_task_environment *environment;
 	const char *context_folder; // build context: the task's environment/
@@ -38,7 +38,7 @@ struct berth_environment_plan {
 // How a create ended. Decided from status and parsed body, never from text.
 enum berth_create_outcome {
 	BERTH_CREATE_NOT_DISPATCHED, // certain that nothing was sent
-	BERTH_CREATE_REJECTED,	     // the backend answered that it did not create
+	BERTH_CREATE_REJECTED,       // the backend answered that it did not create
 	BERTH_CREATE_CREATED,
 	BERTH_CREATE_AMBIGUOUS, // sent, and no answer that tells: the resource may exist now or later
 };
@@ -49,9 +49,9 @@ struct berth_created {
 };
 
 struct berth_exec {
-	const char *command;	     // run as `bash -c COMMAND`
-	const char *user;	     // NULL: the image's
-	const char *workdir;	     // NULL: [environment].workdir, else the image's
+	const char *command;         // run as `bash -c COMMAND`
+	const char *user;            // NULL: the image's
+	const char *workdir;         // NULL: [environment].workdir, else the image's
 	const struct berth_env *env; // for this exec only; NULL: none
 	// Output of both streams as it comes; NULL drops it. At most a tail is worth keeping.
 	bool (*output)(void *context, const void *data, size_t size);
@@ -68,9 +68,9 @@ struct berth_exec_end {
 
 // One piece of a put: pieces are laid down in order, in as few requests as the backend allows.
 struct berth_put {
-	const char *folder;	// on this host: its content goes below `target`; NULL: an empty folder with mode 777
-	const char *target;	// absolute
-	bool fresh;		// whatever stands at `target` is removed first, without the help of anything inside
+	const char *folder;     // on this host: its content goes below `target`; NULL: an empty folder with mode 777
+	const char *target;     // absolute
+	bool fresh;             // whatever stands at `target` is removed first, without the help of anything inside
 	const char *executable; // a file below `folder` that everyone may execute, whatever its mode says; NULL: none
 };
 
@@ -93,6 +93,9 @@ struct berth_runner {
 	// nothing (any more) is a success only after the backend's placement bound.
 	bool (*kill)(
 		struct berth_runner *runner, const char *lease_id, struct berth_until until, struct berth_error *err);
+	// Puts in order what the runner keeps beside the resources of leases, for which no other one takes care: once
+	// at a start and from time to time. NULL: it keeps nothing.
+	bool (*tidy)(struct berth_runner *runner, struct berth_until until, struct berth_error *err);
 	// The ids of leases that live resources of this fleet and agent carry; the caller frees each and the list.
 	bool (*list_leases)(struct berth_runner *runner, char ***lease_ids, size_t *count, struct berth_until until,
 		struct berth_error *err);

@@ -21,11 +21,11 @@ static bool is_of_this_daemon(const struct session *session, const Berth__V1__Le
 	return !lease->daemon_id[0] || strcmp(lease->daemon_id, now) == 0 ||
 	       berth_fail(err, BERTH_ERROR_CONFLICT,
 		       "lease %s was begun on another Docker daemon (%.64s) than this agent uses now (%.64s), so "
-	               "nothing "
+		       "nothing "
 		       "here shows what became of it: start the agent with that daemon again (--docker), or, when it "
-	               "is "
+		       "is "
 		       "gone for good, give this agent up (berth agent forget) and enroll it with an empty state "
-	               "folder",
+		       "folder",
 		       lease->lease_id, lease->daemon_id, now);
 }
 
@@ -109,6 +109,16 @@ static bool kill_unknown(struct session *session, struct berth_until until, stru
 	return all;
 }
 
+// Its failure is no reason to leave leases alone, nor to hold an agent back.
+static void tidy(struct session *session, struct berth_until until)
+{
+	struct berth_error err = {0};
+	struct berth_runner *runner = session->runner;
+	if (runner->tidy && !runner->tidy(runner, berth_until_at_most_ms(until, BERTH_RETIRE_DEADLINE_MS), &err)) {
+		berth_log_warn("the runner is not in order", "error=%s", berth_log_quote(err.message));
+	}
+}
+
 bool session_settle(struct session *session, struct berth_until until, struct berth_error *err)
 {
 	struct berth_error failure = {0};
@@ -119,6 +129,7 @@ bool session_settle(struct session *session, struct berth_until until, struct be
 	if (!kill_unknown(session, until, &failure)) {
 		keep_first(&all, err, &failure);
 	}
+	tidy(session, until);
 	return all;
 }
 

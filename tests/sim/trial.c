@@ -31,7 +31,7 @@ void sim_runs_begin(uint64_t seed)
 	trials.count = 0;
 }
 
-static struct sim_run *run_of(const char *job_id, uint32_t index, uint32_t generation)
+struct sim_run *sim_run_of(const char *job_id, uint32_t index, uint32_t generation)
 {
 	for (size_t i = trials.count; i-- > 0;) {
 		struct sim_run *run = &trials.runs[i];
@@ -97,7 +97,7 @@ static void check_fenced(void *context)
 
 void sim_runs_fenced(const char *job_id, uint32_t index, uint32_t generation)
 {
-	struct sim_run *run = run_of(job_id, index, generation);
+	struct sim_run *run = sim_run_of(job_id, index, generation);
 	if (run) {
 		sim_at(sim_now() + SETTLE_NS, check_fenced, run);
 	}
@@ -127,11 +127,6 @@ bool sim_runs_on(const struct sim_process *process)
 		}
 	}
 	return false;
-}
-
-const struct sim_run *sim_run_of(const char *job_id, uint32_t index, uint32_t generation)
-{
-	return run_of(job_id, index, generation);
 }
 
 void sim_runs_check_current(int64_t bound_ns)

@@ -35,4 +35,4 @@ void sim_runs_process_continued(const struct sim_process *process);
 // Without faults, a run that the log has no place for any more is stopped before long: asked from time to time.
 void sim_runs_check_current(int64_t bound_ns);
 bool sim_runs_on(const struct sim_process *process);
-const struct sim_run *sim_run_of(const char *job_id, uint32_t index, uint32_t generation);
+struct sim_run *sim_run_of(const char *job_id, uint32_t index, uint32_t generation);

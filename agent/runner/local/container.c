@@ -6,7 +6,6 @@
 
 #include "agent/runner/local/internal.h"
 #include "common/base/cancel.h"
-#include "common/base/log.h"
 #include "common/base/mem.h"
 
 #define HEALTH_PAUSE_MS    200
@@ -344,10 +343,6 @@ bool local_list_leases(struct berth_runner *runner, char ***lease_ids, size_t *c
 		{BERTH_LABEL_FLEET, local->fleet},
 		{BERTH_LABEL_AGENT, local->agent},
 	};
-	struct berth_error failure = {0};
-	if (!local_network_settle(local, until, &failure)) { // no reason to leave containers alone
-		berth_log_warn("no bridge for containers", "error=%s", berth_log_quote(failure.message));
-	}
 	struct berth_docker_listed *listed = NULL;
 	size_t found = 0;
 	if (!berth_docker_container_list(local->docker, labels, BERTH_COUNT(labels), &listed, &found, until, err)) {

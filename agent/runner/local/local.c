@@ -35,6 +35,11 @@ static const char *local_workdir(struct berth_environment *environment)
 	return environment->workdir;
 }
 
+static bool local_tidy(struct berth_runner *runner, struct berth_until until, struct berth_error *err)
+{
+	return local_network_settle((struct local *)runner, until, err);
+}
+
 static struct berth_runner vtable(void)
 {
 	return (struct berth_runner){
@@ -45,6 +50,7 @@ static struct berth_runner vtable(void)
 		.create = local_create,
 		.open = local_open,
 		.kill = local_kill,
+		.tidy = local_tidy,
 		.list_leases = local_list_leases,
 		.exec = local_exec,
 		.upload = local_upload,

@@ -67,6 +67,14 @@ static bool kill_lease(
 	return unlink(path) == 0 || errno == ENOENT || berth_fail_errno(err, "cannot remove %s", path);
 }
 
+static bool tidy(struct berth_runner *runner, struct berth_until until, struct berth_error *err)
+{
+	(void)until;
+	struct fake_host *host = host_of(runner);
+	atomic_fetch_add(&host->tidies, 1);
+	return !atomic_load(&host->tidy_fails) || berth_fail(err, BERTH_ERROR_EXHAUSTED, "no network is left");
+}
+
 static bool list_leases(struct berth_runner *runner, char ***lease_ids, size_t *count, struct berth_until until,
 	struct berth_error *err)
 {
@@ -110,6 +118,7 @@ static struct berth_runner *open_runner(
 	runner->base.name = "fake";
 	runner->base.create = create;
 	runner->base.kill = kill_lease;
+	runner->base.tidy = tidy;
 	runner->base.list_leases = list_leases;
 	runner->base.free = free_runner;
 	facts->daemon_id = berth_strdup(host->daemon_id);

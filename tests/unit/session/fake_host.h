@@ -15,13 +15,13 @@ struct fake_host {
 	atomic_int open_failures; // so many opens fail first
 	atomic_bool broken;       // probes fail
 	atomic_bool hold_runs;    // runs wait, until cancelled or let go
-	atomic_bool kill_fails;
+	atomic_bool kill_fails, tidy_fails;
 	atomic_int proof_ms; // how long a kill takes to be proven
 	int64_t run_ms_max;  // each run takes a random time up to this
 	uint32_t slots;
 	const char *daemon_id;
 	// What happened.
-	atomic_uint opens, kills, runs, running, cancelled;
+	atomic_uint opens, tidies, kills, runs, running, cancelled;
 };
 
 void fake_host_open(struct fake_host *host, const char *folder);

@@ -397,6 +397,22 @@ static void h17_a_lease_that_could_not_be_retired_is_settled_later(void **state)
 	close_world(world);
 }
 
+static void a_runner_that_is_not_in_order_is_tidied_again_and_holds_nothing_back(void **state)
+{
+	(void)state;
+	struct world *world = open_world();
+	atomic_store(&world->host.tidy_fails, true);
+	fake_add_trials(&world->fake, 2);
+	start(world);
+	assert_true(fake_wait(&world->fake, is_finished_and_gone));
+	struct berth_until until = berth_within_ms(60000, NULL);
+	while (atomic_load(&world->host.tidies) < 3 && berth_sleep_ms(20, until, NULL)) {
+	}
+	assert_true(atomic_load(&world->host.tidies) >= 3);
+	agent_end(&world->agent);
+	close_world(world);
+}
+
 // The sweeper of these tests begins every 100 ms.
 #define LOOKS_MS 1500 // in which a start has tried several times
 
@@ -458,6 +474,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_shutdown_ends_trials_and_flushes_the_outbox),
 	cmocka_unit_test(a_finished_result_is_uploaded_by_the_next_life_and_not_run_again),
 	cmocka_unit_test(h17_a_lease_that_could_not_be_retired_is_settled_later),
+	cmocka_unit_test(a_runner_that_is_not_in_order_is_tidied_again_and_holds_nothing_back),
 	cmocka_unit_test(what_another_docker_daemon_shows_settles_nothing),
 	cmocka_unit_test(a_proof_may_take_longer_than_the_pause_between_two_sweeps),
 };
