@@ -86,10 +86,10 @@ void core_hold(struct cell *cell, struct agent *agent)
 	cell->job->agent_running[cell_agent(cell)]++;
 }
 
-// Takes a running cell off its agent.
-static void release(struct berth_core *core, struct cell *cell)
+void core_release(struct berth_core *core, struct cell *cell)
 {
 	struct agent *agent = cell->agent;
+	core_drop_deferred(core, cell);
 	if (!agent) {
 		return;
 	}
@@ -117,7 +117,7 @@ static bool apply_job_cancel_requested(struct berth_core *core, const event_t *e
 	for (uint32_t i = 0; i < job->cells_count; i++) {
 		struct cell *cell = &job->cells[i];
 		if (!cell_is_over(cell)) {
-			release(core, cell);
+			core_release(core, cell);
 			set_state(cell, BERTH__V1__TRIAL_STATE__TRIAL_CANCELLED);
 		}
 	}
@@ -289,7 +289,7 @@ static bool apply_trial_unassigned(struct berth_core *core, const event_t *event
 		(waits && !unqueue(cell->job, cell))) {
 		return corrupt_event(event, err, "a trial that does not run lost its agent");
 	}
-	release(core, cell);
+	core_release(core, cell);
 	add_note(cell, unassigned);
 	set_state(cell, unassigned->next);
 	if (unassigned->reason == BERTH__STORE__V1__UNASSIGN_REASON__RETRY) {
@@ -311,10 +311,11 @@ static bool apply_trial_ended(struct berth_core *core, const event_t *event, str
 	const Berth__Store__V1__TrialEnded *ended = event->trial_ended;
 	struct cell *cell = core_cell(core, ended->trial);
 	if (!cell || cell->state != BERTH__V1__TRIAL_STATE__TRIAL_RUNNING ||
-		ended->trial->generation != cell->generation || !ended->result) {
-		return corrupt_event(event, err, "result for a trial that does not run");
+		ended->trial->generation != cell->generation || !ended->result ||
+		ended->deferred_at != (cell->deferred ? cell->deferred->deferred_at : 0)) {
+		return corrupt_event(event, err, "result for a trial that does not run, or waits for another");
 	}
-	release(core, cell);
+	core_release(core, cell);
 	set_state(cell, ended->state);
 	cell->result_sequence = event->sequence;
 	cell->reward = ended->reward;
@@ -490,6 +491,8 @@ static apply_fn apply_of(Berth__Store__V1__Event__BodyCase body)
 		return apply_incarnation_raised;
 	case BERTH__STORE__V1__EVENT__BODY_LEASE_TAKEN_UP:
 		return apply_lease_taken_up;
+	case BERTH__STORE__V1__EVENT__BODY_RESULT_DEFERRED:
+		return apply_result_deferred;
 	case BERTH__STORE__V1__EVENT__BODY_AGENT_RESENT:
 		return apply_agent_resent;
 	case BERTH__STORE__V1__EVENT__BODY_AGENT_FORGOTTEN:

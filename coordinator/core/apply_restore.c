@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/codec/proto.h"
 #include "coordinator/core/state.h"
 
 typedef Berth__Store__V1__Event event_t;
@@ -77,6 +78,21 @@ bool apply_incarnation_raised(struct berth_core *core, const event_t *event, str
 	}
 	core->incarnation_number = number;
 	core->restores[core->restores_count - 1].incarnation = number;
+	return true;
+}
+
+bool apply_result_deferred(struct berth_core *core, const event_t *event, struct berth_error *err)
+{
+	const Berth__Store__V1__TrialEnded *ended = event->result_deferred->ended;
+	struct cell *cell = ended ? core_cell(core, ended->trial) : NULL;
+	if (!cell || !core->resending || !cell->agent || ended->trial->generation != cell->generation ||
+		!ended->result) {
+		return corrupt_event(event, err, "a result waits for a trial that does not run, or for nobody");
+	}
+	core_release(core, cell);
+	Berth__Store__V1__TrialEnded *kept = berth_proto_clone(ended);
+	kept->deferred_at = event->sequence;
+	core_defer(core, cell, kept);
 	return true;
 }
 

@@ -449,6 +449,7 @@ void decide_tick(const struct decision *decision)
 			unassign(decision, cell, BERTH__STORE__V1__UNASSIGN_REASON__HOLD_EXPIRED, detail, NULL);
 		}
 	}
+	count_deferred(decision);
 	struct job *job, *next_job;
 	DL_FOREACH_SAFE2(decision->core->open_jobs, job, next_job, open_next)
 	{

@@ -256,8 +256,9 @@ void unassign(const struct decision *decision, struct cell *cell, Berth__Store__
 	bool retry = reason == BERTH__STORE__V1__UNASSIGN_REASON__RETRY;
 	bool refused = reason == BERTH__STORE__V1__UNASSIGN_REASON__BUDGET_REFUSED;
 	bool restored = reason == BERTH__STORE__V1__UNASSIGN_REASON__RESTORED;
-	bool quarantined =
-		refused || (!retry && !restored && cell->failures + 1u >= decision->core->config.max_generations);
+	// A run of the part that a restore lost may still be heard of, and goes before what failed.
+	bool may_go_on = retry || restored || decision->core->resending;
+	bool quarantined = refused || (!may_go_on && cell->failures + 1u >= decision->core->config.max_generations);
 	Berth__Store__V1__Event *event = emit_new(decision, BERTH__STORE__V1__EVENT__BODY_TRIAL_UNASSIGNED);
 	Berth__Store__V1__TrialUnassigned *unassigned = emit_part(decision, sizeof *unassigned);
 	berth__store__v1__trial_unassigned__init(unassigned);

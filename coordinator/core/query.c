@@ -150,7 +150,7 @@ static Berth__V1__Trial *trial_message(
 	}
 	message->started_at_ns = cell->assigned_at_ns;
 	berth_proto_set_string(&message->agent_host, cell->last_agent ? cell->last_agent->name : NULL);
-	berth_proto_set_string(&message->phase, cell->phase);
+	berth_proto_set_string(&message->phase, cell->deferred ? "awaiting_agents" : cell->phase);
 	const struct note *note;
 	LL_FOREACH (cell->notes, note) {
 		char *text = berth_format(

@@ -168,7 +168,6 @@ static void accept_result(const struct candidate *candidate)
 {
 	const Berth__V1__TrialResult *result = candidate->result;
 	struct cell *cell = candidate->cell;
-	Berth__Store__V1__Event *event = emit_new(candidate->decision, BERTH__STORE__V1__EVENT__BODY_TRIAL_ENDED);
 	Berth__Store__V1__TrialEnded *ended = emit_part(candidate->decision, sizeof *ended);
 	berth__store__v1__trial_ended__init(ended);
 	ended->trial = candidate->decision->command->report->done->trial;
@@ -181,6 +180,11 @@ static void accept_result(const struct candidate *candidate)
 	default:
 		ended->state = BERTH__V1__TRIAL_STATE__TRIAL_UNSCORED;
 	}
+	if (candidate->decision->core->resending) {
+		defer_result(candidate->decision, cell, ended);
+		return;
+	}
+	Berth__Store__V1__Event *event = emit_new(candidate->decision, BERTH__STORE__V1__EVENT__BODY_TRIAL_ENDED);
 	event->trial_ended = ended;
 	emit(candidate->decision, event);
 	effect_cell(candidate->decision, BERTH_EFFECT_TRIAL_CHANGED, cell);

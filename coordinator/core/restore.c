@@ -203,7 +203,9 @@ static void make_way(const struct decision *decision, struct cell *cell, uint32_
 	if (generation > cell->generation && cell->state == BERTH__V1__TRIAL_STATE__TRIAL_RUNNING) {
 		char detail[BERTH_NOTE_DETAIL_SIZE];
 		snprintf(detail, sizeof detail, "generation %u was assigned after the backup", generation);
-		unassign(decision, cell, BERTH__STORE__V1__UNASSIGN_REASON__RESTORED, detail, NULL);
+		const Berth__V1__TrialResult *result =
+			cell->deferred ? emit_copy(decision, cell->deferred->result) : NULL;
+		unassign(decision, cell, BERTH__STORE__V1__UNASSIGN_REASON__RESTORED, detail, result);
 	}
 }
 
@@ -346,7 +348,7 @@ void end_resending(const struct decision *decision, struct agent *agent)
 	berth__store__v1__agent_resent__init(event->agent_resent);
 	event->agent_resent->agent = emit_text(decision, agent->name);
 	emit(decision, event);
-	decision->core->place_wanted = true;
+	wake_at(decision->core, decision->now.boot_ns);
 }
 
 // --- giving up ---
@@ -437,5 +439,5 @@ void decide_forget_agent(const struct decision *decision)
 	event->agent_forgotten->agent = emit_text(decision, command->agent);
 	event->agent_forgotten->reason = emit_text(decision, command->reason);
 	emit(decision, event);
-	decision->core->place_wanted = true;
+	wake_at(decision->core, decision->now.boot_ns);
 }

@@ -164,6 +164,7 @@ Berth__Store__V1__TrialRow *rows_trial(const struct cell *cell)
 		berth_proto_set_string(&copy->detail, note->detail);
 		berth_proto_append(&row->n_notes, &row->notes, copy);
 	}
+	row->deferred = berth_proto_clone(cell->deferred);
 	return row;
 }
 
@@ -345,6 +346,11 @@ static void touch_taken_up(struct berth_core *core, const Berth__V1__Lease *leas
 	}
 }
 
+static void touch_deferred(struct berth_core *core, const Berth__Store__V1__TrialEnded *ended)
+{
+	touch_cell(core, core_cell(core, ended ? ended->trial : NULL));
+}
+
 static void touch_agents(struct berth_core *core)
 {
 	struct agent *agent, *next;
@@ -386,6 +392,9 @@ static void touch_by_body(struct berth_core *core, const event_t *event)
 		break;
 	case BERTH__STORE__V1__EVENT__BODY_TRIAL_ENDED:
 		touch_cell(core, core_cell(core, event->trial_ended->trial));
+		break;
+	case BERTH__STORE__V1__EVENT__BODY_RESULT_DEFERRED:
+		touch_deferred(core, event->result_deferred->ended);
 		break;
 	case BERTH__STORE__V1__EVENT__BODY_LEASE_TAKEN_UP:
 		touch_taken_up(core, event->lease_taken_up->lease);

@@ -232,7 +232,11 @@ static bool take_trial(void *context, const char *key, unsigned slot, const void
 		if (!cell->last_agent || !job->spec) {
 			return broken(loading, key, "a trial that runs nowhere");
 		}
-		core_hold(cell, cell->last_agent);
+		if (row->deferred) {
+			core_defer(loading->core, cell, berth_proto_clone(row->deferred));
+		} else {
+			core_hold(cell, cell->last_agent);
+		}
 	}
 	return true;
 }

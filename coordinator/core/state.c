@@ -32,6 +32,7 @@ void core_forget_cells(struct job *job)
 {
 	for (uint32_t i = 0; job->cells && i < job->cells_count; i++) {
 		core_free_notes(&job->cells[i]);
+		berth_proto_free(job->cells[i].deferred);
 	}
 	free(job->cells);
 	free(job->agent_running);

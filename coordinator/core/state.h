@@ -73,7 +73,9 @@ struct cell {
 	struct agent *agent; // while running
 	struct agent *last_agent;
 	struct lease *leases;     // of the newest generation
-	struct cell *prev, *next; // in agent->running or job->delayed
+	struct cell *prev, *next; // in agent->running, job->delayed or core->deferred
+	// Its result, which waits in core->deferred: the cell is running, and on no agent. NULL: none.
+	Berth__Store__V1__TrialEnded *deferred;
 	// volatile
 	uint64_t sent_session;  // stream on which the assignment was sent
 	uint64_t unlisted_beat; // first heartbeat in a row that did not list it; 0: none
@@ -210,7 +212,8 @@ struct berth_core {
 	struct berth_core_backup backup;
 	struct berth_core_restore *restores; // oldest first
 	size_t restores_count;
-	uint32_t resending;    // agents; nothing is assigned while there are any
+	uint32_t resending;    // agents; nothing is assigned and no result counts while there are any
+	struct cell *deferred; // whose results wait for them
 	uint32_t blocked_jobs; // that were refused money; volatile
 	// records
 	uint32_t epoch;       // of checkpoints, from 1
@@ -247,8 +250,9 @@ void core_forget_cells(struct job *job);
 
 // what apply.c and rows_load.c share
 void core_add_job(struct berth_core *core, struct job *job);
-void core_make_cells(struct job *job);                  // all queued, in no queue
-void core_hold(struct cell *cell, struct agent *agent); // it runs there
+void core_make_cells(struct job *job);                         // all queued, in no queue
+void core_hold(struct cell *cell, struct agent *agent);        // it runs there
+void core_release(struct berth_core *core, struct cell *cell); // it runs no more, and no result of it waits
 void core_add_lease(struct berth_core *core, struct lease *lease);
 
 // cells and their places; the index orders attempts outermost, then tasks, then agents, as Harbor expands a job
@@ -407,6 +411,13 @@ bool take_up_lease(const struct decision *decision, const Berth__V1__LeaseMove *
 bool end_without_lease(const struct decision *decision, const Berth__V1__LeaseMove *move);
 void end_resending(const struct decision *decision, struct agent *agent);
 
+// deferred.c
+void core_defer(struct berth_core *core, struct cell *cell, Berth__Store__V1__TrialEnded *ended); // takes it
+void core_drop_deferred(struct berth_core *core, struct cell *cell);                              // if there is one
+void defer_result(const struct decision *decision, struct cell *cell, Berth__Store__V1__TrialEnded *ended);
+// If nobody is to resend any more: some of them, and the next ones at the next tick.
+void count_deferred(const struct decision *decision);
+
 // apply_fleet.c
 bool apply_agent_enrolled(struct berth_core *core, const Berth__Store__V1__Event *event, struct berth_error *err);
 bool apply_agent_booted(struct berth_core *core, const Berth__Store__V1__Event *event, struct berth_error *err);
@@ -417,6 +428,7 @@ bool apply_reports_kept(struct berth_core *core, const Berth__Store__V1__Event *
 bool apply_backup_verified(struct berth_core *core, const Berth__Store__V1__Event *event, struct berth_error *err);
 bool apply_ledger_restored(struct berth_core *core, const Berth__Store__V1__Event *event, struct berth_error *err);
 bool apply_incarnation_raised(struct berth_core *core, const Berth__Store__V1__Event *event, struct berth_error *err);
+bool apply_result_deferred(struct berth_core *core, const Berth__Store__V1__Event *event, struct berth_error *err);
 bool apply_agent_resent(struct berth_core *core, const Berth__Store__V1__Event *event, struct berth_error *err);
 bool apply_agent_forgotten(struct berth_core *core, const Berth__Store__V1__Event *event, struct berth_error *err);
 bool corrupt_event(const Berth__Store__V1__Event *event, struct berth_error *err, const char *what); // false

@@ -38,6 +38,7 @@ void sim_audit_read(void)
 		sim_violation("I3", "the log ends at %zu, and %llu events were durable", count,
 			(unsigned long long)audit.last);
 	}
+	audit.decided_ns = sim_disk_asked_ns(disk);
 	while (audit.last < count) {
 		BERTH_AUTO(berth_proto_cleanup)
 		Berth__Store__V1__Event *event = event_at(disk, audit.last++);
@@ -382,6 +383,17 @@ bool sim_audit_is_current(const char *job_id, uint32_t index, uint32_t generatio
 {
 	const struct audit_job *job = audit_job(job_id);
 	return job && job->cells[index].state == AUDIT_RUNNING && job->cells[index].generation == generation;
+}
+
+bool sim_audit_has_paused(void)
+{
+	const struct audit_job *job, *next;
+	HASH_ITER (hh, audit.jobs, job, next) {
+		if (job->again) {
+			return true;
+		}
+	}
+	return false;
 }
 
 bool sim_audit_is_settled(void)

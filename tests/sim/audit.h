@@ -21,7 +21,8 @@ void sim_audit_start_failed(struct sim_coordinator *coordinator, const struct be
 // The log is about to lose what came after a backup; and has.
 void sim_audit_losing(void);
 void sim_audit_restored(void);
-bool sim_audit_resends(void); // some agent, since then
+bool sim_audit_resends(void);                           // some agent, since then
+bool sim_audit_has_paused(void);                        // a trial that ran waits to run again
 void sim_audit_fenced(void);                            // the coordinator has heard of a newer one
 bool sim_audit_knows_incarnation(const uint8_t *nonce); // one of the coordinator's own
 

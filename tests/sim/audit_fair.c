@@ -19,16 +19,22 @@ static bool is_sure(const struct audit_job *job)
 	return !job->paid && !job->cancelling && !job->ended && !full && job->fresh && !job->again;
 }
 
-// A restart begins every wait anew.
+// When something was decided, which is seen when it is synced. A restart begins every wait anew.
 static int64_t waited_ns(const struct audit_job *job)
 {
 	int64_t since_ns = job->submitted_ns > audit.started_ns ? job->submitted_ns : audit.started_ns;
-	return sim_now() - since_ns;
+	return audit.decided_ns - since_ns;
 }
 
 static int64_t aging_ns(int per_cent)
 {
 	return sim_world.aging_ms * MS * per_cent / 100;
+}
+
+// That are on a host.
+static uint64_t share(const struct audit_job *job)
+{
+	return job->running - job->deferred;
 }
 
 static unsigned weight(const struct audit_job *job)
@@ -46,12 +52,12 @@ static void compare(const struct audit_job *job, const struct audit_job *other, 
 			"of %.0f s",
 			job->id, (double)cell_waited_ns / S, other->id, (double)waited_ns(other) / S,
 			(double)sim_world.aging_ms / 1000);
-	} else if (!audit.ages && (uint64_t)job->running * weight(other) > (uint64_t)other->running * weight(job)) {
+	} else if (!audit.ages && share(job) * weight(other) > share(other) * weight(job)) {
 		sim_violation("I13",
 			"job %.8s is given a host beside %u that it has, with weight %u; job %.8s has %u with weight "
 			"%u, and "
 			"waits",
-			job->id, job->running, weight(job), other->id, other->running, weight(other));
+			job->id, (unsigned)share(job), weight(job), other->id, (unsigned)share(other), weight(other));
 	}
 }
 
@@ -79,7 +85,7 @@ void audit_fair_assigned(struct audit_job *job, const struct audit_cell *cell)
 	audit.ages = something_ages();
 	HASH_ITER (hh, audit.jobs, other, next) {
 		if (other != job && is_sure(other)) {
-			compare(job, other, sim_now() - since_ns);
+			compare(job, other, audit.decided_ns - since_ns);
 		}
 	}
 	job->placed_ns = sim_now();

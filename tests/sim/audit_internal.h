@@ -12,8 +12,9 @@ enum audit_cell_state { AUDIT_QUEUED, AUDIT_RUNNING, AUDIT_OVER };
 struct audit_cell {
 	uint32_t generation;
 	enum audit_cell_state state;
-	int64_t queued_ns;  // again, since
-	bool scored, ended; // by a result; `ended` only once
+	int64_t queued_ns;    // again, since
+	bool scored, ended;   // by a result; `ended` only once
+	uint64_t deferred_at; // the event of the result that waits until every agent has resent; 0: none
 	char agent[24];
 };
 
@@ -22,6 +23,7 @@ struct audit_job {
 	struct audit_cell *cells;
 	uint32_t cells_count, over_count, open_leases;
 	uint32_t running, fresh, again; // of those that wait: never run, run before
+	uint32_t deferred;              // of the running ones: on no host, since their results wait
 	uint32_t concurrent;            // at once; 0: no limit
 	int priority;
 	bool paid;
@@ -84,6 +86,7 @@ struct audit {
 	unsigned enrolled_count;
 	uint64_t incarnation;
 	int64_t started_ns; // the newest one
+	int64_t decided_ns; // of the newest events, before they were synced
 	bool ages;          // some trial has waited for about the aging bound
 	bool rereads;       // what was looked at before, when it happened
 	int64_t resent_ns;  // by the last agent, since a restore

@@ -82,8 +82,10 @@ static struct audit_cell *cell_of(const Berth__V1__TrialKey *key, struct audit_j
 }
 
 // Out of the numbers of those that run or wait.
-static void leave(struct audit_job *job, const struct audit_cell *cell)
+static void leave(struct audit_job *job, struct audit_cell *cell)
 {
+	job->deferred -= cell->deferred_at != 0;
+	cell->deferred_at = 0;
 	job->running -= cell->state == AUDIT_RUNNING;
 	job->fresh -= cell->state == AUDIT_QUEUED && !cell->generation;
 	job->again -= cell->state == AUDIT_QUEUED && cell->generation;
@@ -110,7 +112,7 @@ static void submitted(const Berth__Store__V1__JobSubmitted *event)
 	job->concurrent = event->spec->concurrent_trials;
 	job->priority = event->spec->priority;
 	job->paid = event->spec->budget[0];
-	job->submitted_ns = sim_now();
+	job->submitted_ns = audit.decided_ns;
 	HASH_ADD_STR(audit.jobs, id, job);
 }
 
@@ -238,7 +240,7 @@ static void unassigned(const Berth__Store__V1__TrialUnassigned *event)
 	if (cell && is_running(event->trial, cell, "the loss")) {
 		leave(job, cell);
 		cell->state = AUDIT_QUEUED;
-		cell->queued_ns = sim_now();
+		cell->queued_ns = audit.decided_ns;
 		job->again++;
 		sim_trace("log: %.8s/%u generation %u is lost (%d: %s)", job->id, event->trial->index, cell->generation,
 			(int)event->reason, event->detail);
@@ -270,12 +272,54 @@ static void check_truth(const Berth__Store__V1__TrialEnded *event, const Berth__
 	}
 }
 
+static void check_leases(const Berth__Store__V1__TrialEnded *event, const struct audit_job *job)
+{
+	const struct audit_lease *lease, *next;
+	HASH_ITER (hh, audit.leases, lease, next) {
+		if (event->state == BERTH__V1__TRIAL_STATE__TRIAL_SCORED && lease->job == job &&
+			lease->index == event->trial->index && lease->generation == event->trial->generation &&
+			lease->state != BERTH__V1__LEASE_STATE__LEASE_RETIRED) {
+			sim_violation("P4", "trial %.8s/%u is scored and its lease %.8s is open", job->id,
+				event->trial->index, lease->id);
+		}
+	}
+}
+
+static void result_deferred(const Berth__Store__V1__TrialEnded *event, const Berth__Store__V1__Event *record)
+{
+	struct audit_job *job;
+	struct audit_cell *cell = cell_of(event->trial, &job);
+	if (!cell || !is_running(event->trial, cell, "a result that waits")) {
+		return;
+	}
+	if (!sim_audit_resends() || cell->deferred_at) {
+		sim_violation("I5", "a result of trial %.8s/%u waits, and %s", job->id, event->trial->index,
+			cell->deferred_at ? "so does another" : "nobody is to resend");
+	}
+	sim_trace("log: %.8s/%u generation %u has a result (%d) that waits", job->id, event->trial->index,
+		cell->generation, (int)event->state);
+	job->deferred += !cell->deferred_at;
+	cell->deferred_at = record->sequence;
+	check_truth(event, record->origin, cell);
+}
+
 static void trial_ended(const Berth__Store__V1__TrialEnded *event, const Berth__Store__V1__Origin *origin)
 {
 	struct audit_job *job;
 	struct audit_cell *cell = cell_of(event->trial, &job);
 	if (!cell || !is_running(event->trial, cell, "a result")) {
 		return;
+	}
+	if (sim_audit_resends()) {
+		sim_violation("P4", "a result of trial %.8s/%u counts while a newer run may be heard of", job->id,
+			event->trial->index);
+	}
+	if (event->deferred_at != cell->deferred_at) {
+		sim_violation("I5", "trial %.8s/%u has the result of event %llu, and that of %llu waits", job->id,
+			event->trial->index, (unsigned long long)event->deferred_at,
+			(unsigned long long)cell->deferred_at);
+	} else if (!cell->deferred_at) {
+		check_truth(event, origin, cell);
 	}
 	if (cell->ended) {
 		sim_violation("I5", "trial %.8s/%u has two accepted results", job->id, event->trial->index);
@@ -285,16 +329,7 @@ static void trial_ended(const Berth__Store__V1__TrialEnded *event, const Berth__
 		(int)event->state);
 	cell->scored = event->state == BERTH__V1__TRIAL_STATE__TRIAL_SCORED;
 	set_over(job, cell);
-	check_truth(event, origin, cell);
-	const struct audit_lease *lease, *next;
-	HASH_ITER (hh, audit.leases, lease, next) {
-		if (cell->scored && lease->job == job && lease->index == event->trial->index &&
-			lease->generation == event->trial->generation &&
-			lease->state != BERTH__V1__LEASE_STATE__LEASE_RETIRED) {
-			sim_violation("P4", "trial %.8s/%u is scored and its lease %.8s is open", job->id,
-				event->trial->index, lease->id);
-		}
-	}
+	check_leases(event, job);
 }
 
 // --- leases ---
@@ -355,7 +390,7 @@ static void coordinator_started(const Berth__Store__V1__CoordinatorStarted *even
 			(unsigned long long)audit.incarnation);
 	}
 	audit.incarnation = event->number;
-	audit.started_ns = sim_now();
+	audit.started_ns = audit.decided_ns;
 	struct audit_nonce *nonce = berth_alloc(sizeof *nonce);
 	memcpy(nonce->nonce, event->nonce.data, sizeof nonce->nonce);
 	nonce->number = event->number;
@@ -412,6 +447,9 @@ void audit_event(const Berth__Store__V1__Event *event)
 		break;
 	case BERTH__STORE__V1__EVENT__BODY_TRIAL_ENDED:
 		trial_ended(event->trial_ended, event->origin);
+		break;
+	case BERTH__STORE__V1__EVENT__BODY_RESULT_DEFERRED:
+		result_deferred(event->result_deferred->ended, event);
 		break;
 	case BERTH__STORE__V1__EVENT__BODY_LEASE_MOVED:
 		lease_moved(event->lease_moved);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a restore may lose, and what it may not: the model goes back to the backup, and what was known beyond it is kept
-// here. Nothing of it runs uncounted, and a result that was there comes again.
+// here. Nothing of it runs uncounted, and a result that was told comes again.
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,15 +14,16 @@ struct lost_lease {
 	UT_hash_handle hh;
 };
 
-struct lost_score {
+struct lost_result {
 	char job_id[33];
 	uint32_t index, generation;
-	struct lost_score *next;
+	bool scored;
+	struct lost_result *next;
 };
 
 static struct {
 	struct lost_lease *leases;
-	struct lost_score *scores;
+	struct lost_result *results;
 } lost;
 
 void audit_restore_forget(void)
@@ -32,10 +33,10 @@ void audit_restore_forget(void)
 		HASH_DEL(lost.leases, lease);
 		free(lease);
 	}
-	while (lost.scores) {
-		struct lost_score *score = lost.scores;
-		lost.scores = score->next;
-		free(score);
+	while (lost.results) {
+		struct lost_result *result = lost.results;
+		lost.results = result->next;
+		free(result);
 	}
 }
 
@@ -52,20 +53,21 @@ static void keep_leases(void)
 	}
 }
 
-static void keep_scores(void)
+static void keep_results(void)
 {
 	const struct audit_job *job, *next;
 	HASH_ITER (hh, audit.jobs, job, next) {
 		for (uint32_t i = 0; i < job->cells_count; i++) {
-			if (!job->cells[i].scored) {
+			if (!job->cells[i].ended) {
 				continue;
 			}
-			struct lost_score *score = berth_alloc(sizeof *score);
-			snprintf(score->job_id, sizeof score->job_id, "%s", job->id);
-			score->index = i;
-			score->generation = job->cells[i].generation;
-			score->next = lost.scores;
-			lost.scores = score;
+			struct lost_result *result = berth_alloc(sizeof *result);
+			snprintf(result->job_id, sizeof result->job_id, "%s", job->id);
+			result->index = i;
+			result->generation = job->cells[i].generation;
+			result->scored = job->cells[i].scored;
+			result->next = lost.results;
+			lost.results = result;
 		}
 	}
 }
@@ -74,7 +76,7 @@ void sim_audit_losing(void)
 {
 	sim_audit_read();
 	keep_leases();
-	keep_scores();
+	keep_results();
 }
 
 void sim_audit_restored(void)
@@ -134,16 +136,18 @@ void audit_restore_whole(void)
 				lease->id, lease->agent);
 		}
 	}
-	for (const struct lost_score *score = lost.scores; score; score = score->next) {
-		const struct audit_job *job = audit_job(score->job_id);
-		const struct audit_cell *cell = job ? &job->cells[score->index] : NULL;
-		// An earlier run that the lost part had withdrawn may have come to a result too, with or without a
-		// score, and be heard first.
-		bool is_other = cell && cell->generation > score->generation;
-		bool is_gone = cell && cell->generation == score->generation && !cell->scored;
-		if (cell && !job->cancelling && (is_other || is_gone)) {
-			sim_violation("P4", "trial %.8s/%u was scored in generation %u, and is %s in generation %u",
-				score->job_id, score->index, score->generation, cell->scored ? "scored" : "not scored",
+	for (const struct lost_result *result = lost.results; result; result = result->next) {
+		const struct audit_job *job = audit_job(result->job_id);
+		const struct audit_cell *cell = job ? &job->cells[result->index] : NULL;
+		bool is_kept =
+			cell && cell->ended && cell->generation == result->generation && cell->scored == result->scored;
+		if (cell && !job->cancelling && !is_kept) {
+			sim_violation("P4", "trial %.8s/%u was told %s in generation %u, and is %s in generation %u",
+				result->job_id, result->index, result->scored ? "scored" : "without a score",
+				result->generation,
+				!cell->ended   ? "open"
+				: cell->scored ? "scored"
+					       : "without a score",
 				cell->generation);
 		}
 	}

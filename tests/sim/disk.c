@@ -33,6 +33,7 @@ struct sim_disk {
 	struct undo *undo;
 	size_t undo_count;
 	uint64_t batches;
+	int64_t asked_ns;         // when the newest commit that is done began
 	struct berth_store *open; // whose lock it is
 	bool low, full;
 	struct sim_disk *next;
@@ -267,6 +268,11 @@ size_t sim_disk_unsynced(const struct sim_disk *disk)
 	return disk->undo_count;
 }
 
+int64_t sim_disk_asked_ns(const struct sim_disk *disk)
+{
+	return disk->asked_ns;
+}
+
 size_t sim_disk_count(const struct sim_disk *disk, int family)
 {
 	return disk->tables[family].count;
@@ -425,6 +431,7 @@ bool berth_store_commit(struct berth_store *store, struct berth_store_batch *bat
 	if (store->disk->full && !store->has_no_ballast && !is_cut(store)) {
 		return berth_fail(err, BERTH_ERROR_EXHAUSTED, "%s is on a full disk", store->disk->folder);
 	}
+	int64_t asked_ns = sim_now();
 	if (!dies_here(store)) {
 		store->syncing = batch;
 		bool stalls = sim_random_chance(&disks.random, disks.faults.stall_per_mille);
@@ -442,6 +449,7 @@ bool berth_store_commit(struct berth_store *store, struct berth_store_batch *bat
 	}
 	apply(store->disk, batch, true);
 	empty(batch);
+	store->disk->asked_ns = asked_ns;
 	if (disks.synced) {
 		disks.synced(store->disk);
 	}

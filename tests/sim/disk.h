@@ -43,6 +43,7 @@ void sim_disk_set_low(struct sim_disk *disk, bool low, bool full);
 size_t sim_disk_unsynced(const struct sim_disk *disk); // changes that the power could still take
 
 // --- a look at what is on it now ---
+int64_t sim_disk_asked_ns(const struct sim_disk *disk); // when the newest commit began, which may have stalled
 size_t sim_disk_count(const struct sim_disk *disk, int family);
 const struct sim_entry *sim_disk_entry(const struct sim_disk *disk, int family, size_t at);
 const struct sim_entry *sim_disk_find(const struct sim_disk *disk, int family, const void *key, size_t key_size);

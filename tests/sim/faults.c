@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "tests/sim/audit.h"
 #include "tests/sim/check.h"
 #include "tests/sim/trial.h"
 #include "tests/sim/world.h"
@@ -56,6 +57,9 @@ static struct sim_fault draw_timed(struct sim_random *random, enum sim_fault_kin
 	fault.armed_for_ns = sim_random_chance(random, 500) ? 0 : sim_random_between(random, 100 * MS, 8 * S);
 	if (kind == SIM_LINK_TURN) {
 		fault.amount = sim_random_between(random, 1000, 3000); // thousandths of a heartbeat
+	}
+	if (kind == SIM_WALL_STEP && fault.seeks && fault.amount > 0) {
+		fault.amount = -fault.amount; // what waits is over too late, and not too soon
 	}
 	if (kind == SIM_LINK_TURN || kind == SIM_LINK_KILL) { // what they are for comes after a hold
 		fault.for_ns += 80 * S;
@@ -338,9 +342,13 @@ static bool may_be_coordinator(enum sim_fault_kind kind)
 	return kind == SIM_WALL_STEP || kind == SIM_WALL_FREEZE || kind == SIM_DISK_LOW || kind == SIM_DISK_FULL;
 }
 
-// Another agent, if the one that was drawn has nothing to do.
+// The coordinator, if it can be it, or another agent, if the one that was drawn has nothing to do.
 static void seek_target(struct sim_fault *fault)
 {
+	if (may_be_coordinator(fault->kind)) {
+		fault->target = 0;
+		return;
+	}
 	for (unsigned i = 0; i < sim_world.agents_count; i++) {
 		unsigned target = (fault->target + i) % sim_world.agents_count;
 		if (sim_runs_on(&sim_world.agents[target].process)) {
@@ -356,7 +364,12 @@ static void begin_one(void *context)
 	if (healed) {
 		return;
 	}
-	if (fault->seeks && !may_be_coordinator(fault->kind)) {
+	if (fault->seeks && fault->kind == SIM_WALL_STEP && !sim_audit_has_paused() &&
+		sim_now() < fault->at_ns + fault->for_ns) {
+		sim_at(sim_now() + S, begin_one, fault); // what waits out a pause goes by a clock
+		return;
+	}
+	if (fault->seeks) {
 		seek_target(fault);
 	}
 	struct sim_agent *agent = target_of(fault);

@@ -66,7 +66,7 @@ struct sim_fault {
 	enum sim_fault_kind kind;
 	int64_t at_ns, for_ns;
 	unsigned target; // an agent
-	bool seeks;      // instead, the next one that runs a trial at that time
+	bool seeks;      // instead, the coordinator, or the next agent that runs a trial at that time
 	int64_t amount;  // a step in ns, a rate or a part of a heartbeat in thousandths
 	bool left_out;
 	bool armed;           // it waits for the next trial of its target

@@ -9,6 +9,7 @@ PLANTS = {
     "amendment_unheard": ["coordinator/core/apply.c"],
     "cancel_forgets_leases": ["coordinator/core/job.c"],
     "claim_believed": ["coordinator/core/fleet.c"],
+    "counts_while_resending": ["coordinator/core/report.c"],
     "dispatched_called_unused": ["agent/session/settle.c"],
     "early_record_not_kept": ["coordinator/core/rows.c"],
     "expiry_from_current_hold": ["coordinator/core/fleet.c"],

@@ -16,6 +16,7 @@
 #define SUBMIT_S_MOST  120
 #define AMEND_S_MOST   240
 #define AGING_S_LEAST  20
+#define AGING_S_FEW    60 // at most, in half of the seeds: most runs are over before longer ones
 #define AGING_S_MOST   600
 #define HOLD_S_LEAST   8
 #define HOLD_S_MOST    60
@@ -64,8 +65,8 @@ static void make_job(struct sim_job *job, unsigned number)
 	snprintf(job->key, sizeof job->key, "job-%u", number);
 	job->tasks = (uint32_t)sim_random_between(random, 1, sim_world.few_and_long ? 3 : 10);
 	job->attempts = (uint32_t)sim_random_between(random, 1, sim_world.few_and_long ? 2 : 4);
-	job->concurrent = sim_random_chance(random, 200) ? (uint32_t)sim_random_between(random, 1, 4) : 0;
-	job->retries = sim_random_chance(random, 300) ? 2 : 0;
+	job->concurrent = sim_random_chance(random, 350) ? (uint32_t)sim_random_between(random, 1, 4) : 0;
+	job->retries = sim_random_chance(random, 500) ? 2 : 0;
 	job->priority = sim_random_chance(random, 500) ? (int)sim_random_between(random, 1, 100) : 0;
 	job->separate_verifier = sim_random_chance(random, 300);
 	job->submit_at_ns = number ? sim_random_between(random, 0, SUBMIT_S_MOST) * S : 0;
@@ -140,7 +141,8 @@ void sim_world_begin(uint64_t seed, const char *folder)
 	sim_world.checkpoint_ms = sim_random_between(random, 500, 30000);
 	sim_world.holds_change = sim_random_chance(random, HOLDS_CHANGE);
 	sim_world.few_and_long = sim_random_chance(random, FEW_AND_LONG);
-	sim_world.aging_ms = sim_random_between(random, AGING_S_LEAST, AGING_S_MOST) * 1000;
+	int64_t aging_s = sim_random_chance(random, 500) ? AGING_S_FEW : AGING_S_MOST;
+	sim_world.aging_ms = sim_random_between(random, AGING_S_LEAST, aging_s) * 1000;
 	make_fleet(folder);
 	sim_audit_begin();
 	sim_process_begin(&sim_world.coordinator.process);

@@ -19,6 +19,7 @@
 struct lost { // a run that was assigned after the backup
 	char job[BERTH_ID_SIZE];
 	char lease[BERTH_ID_SIZE];
+	char older[BERTH_ID_SIZE]; // of lose_a_rerun: the lease of the run that the backup has
 	Berth__V1__Assignment *assignment;
 	uint64_t backup; // its events
 	uint64_t last;   // of the ledger that was lost
@@ -66,6 +67,32 @@ static inline struct lost lose_a_run(struct test_fleet *fleet)
 	lost.backup = test_disk_last(fleet->disk);
 	test_place(fleet);
 	lost.assignment = test_assignment(fleet, lost.job, 0);
+	snprintf(lost.lease, sizeof lost.lease, "%s", lost.assignment->leases[0]->lease_id);
+	lost.last = test_disk_last(fleet->disk);
+	fleet->obeyed = 1;
+	fleet->seen_elsewhere = lost.last;
+	return lost;
+}
+
+// In the backup generation 1 of the job's trial runs on north. After it north was lost, and south was given
+// generation 2.
+static inline struct lost lose_a_rerun(struct test_fleet *fleet)
+{
+	struct lost lost = {0};
+	test_enroll(fleet, "south");
+	test_open_budget(fleet, "b", 1000000, 1000000, "");
+	BERTH_AUTO_FREE const char *job = test_submit_paid(fleet, "j", 1, "b");
+	snprintf(lost.job, sizeof lost.job, "%s", job);
+	test_join(fleet, "north", BOOT_A, 1);
+	test_place(fleet);
+	snprintf(lost.older, sizeof lost.older, "%s", test_lease(fleet, lost.job, 0));
+	lost.backup = test_disk_last(fleet->disk);
+	test_advance_ms(fleet, FENCE_MS + 1);
+	test_tick(fleet);
+	test_join(fleet, "south", BOOT_B, 1);
+	test_place(fleet);
+	lost.assignment = test_assignment(fleet, lost.job, 0);
+	assert_int_equal(lost.assignment->trial->generation, 2);
 	snprintf(lost.lease, sizeof lost.lease, "%s", lost.assignment->leases[0]->lease_id);
 	lost.last = test_disk_last(fleet->disk);
 	fleet->obeyed = 1;

@@ -79,10 +79,11 @@ static void a_lost_run_is_taken_up_and_its_result_counts(void **state)
 	assert_sums(fleet, 120 * 10, 0, 0);
 	test_report_done(
 		fleet, "north", north, BOOT_A, 5, test_key(lost.job, 0, 1), BERTH__V1__OUTCOME__OUTCOME_SCORED, NULL);
-	assert_int_equal(test_state(fleet, lost.job, 0), TRIAL(SCORED));
 	fleet->outbox_first = 0;
 	test_beat(fleet, "north", north, NULL, 0);
 	assert_int_equal(berth_core_resending(fleet->core, NULL, 0), 0);
+	test_tick(fleet);
+	assert_int_equal(test_state(fleet, lost.job, 0), TRIAL(SCORED));
 	assert_int_equal(test_job_state(fleet, lost.job), BERTH__V1__JOB_STATE__JOB_COMPLETED);
 }
 
@@ -119,6 +120,8 @@ static void a_result_that_comes_late_after_a_restore_counts(void **state)
 	uint64_t sequence = test_live_and_retire(fleet, "north", north, BOOT_A, 1, lost.lease);
 	test_report_done(fleet, "north", north, BOOT_A, sequence, test_key(lost.job, 0, 1),
 		BERTH__V1__OUTCOME__OUTCOME_SCORED, NULL);
+	test_beat(fleet, "north", north, NULL, 0);
+	test_tick(fleet);
 	assert_int_equal(test_state(fleet, lost.job, 0), TRIAL(SCORED));
 	take_back(fleet, &lost);
 }
@@ -199,39 +202,23 @@ static void a_mark_after_the_heartbeat_that_listed_its_run_is_taken_up(void **st
 	assert_int_equal(berth_core_resending(fleet->core, NULL, 0), 0);
 }
 
-// The backup says that generation 1 runs on north; in the lost part north was lost and south was given generation 2.
 static void the_newest_generation_keeps_the_trial(void **state)
 {
 	struct test_fleet *fleet = *state;
-	test_enroll(fleet, "south");
-	test_open_budget(fleet, "b", 1000000, 1000000, "");
-	BERTH_AUTO_FREE char *job = (char *)test_submit_paid(fleet, "j", 1, "b");
-	test_join(fleet, "north", BOOT_A, 1);
-	test_place(fleet);
-	BERTH_AUTO_FREE char *old = berth_strdup(test_lease(fleet, job, 0));
-	uint64_t backup = test_disk_last(fleet->disk);
-	test_advance_ms(fleet, FENCE_MS + 1);
-	test_tick(fleet);
-	test_join(fleet, "south", BOOT_B, 1);
-	test_place(fleet);
-	struct lost lost = {.assignment = test_assignment(fleet, job, 0)};
-	assert_int_equal(lost.assignment->trial->generation, 2);
-	fleet->obeyed = 1;
-	fleet->seen_elsewhere = test_disk_last(fleet->disk);
-	test_restore(fleet, backup);
+	struct lost lost = lose_a_rerun(fleet);
+	test_restore(fleet, lost.backup);
 	uint64_t south = test_hello(fleet, "south", BOOT_B, 1);
 	give(fleet, &lost);
-	test_report_lease(
-		fleet, "south", south, BOOT_B, 1, lost.assignment->leases[0]->lease_id, LEASE(DISPATCHING), 0);
+	test_report_lease(fleet, "south", south, BOOT_B, 1, lost.lease, LEASE(DISPATCHING), 0);
 	take_back(fleet, &lost);
-	assert_int_equal(test_generation(fleet, job, 0), 2);
-	assert_int_equal(test_state(fleet, job, 0), TRIAL(RUNNING));
+	assert_int_equal(test_generation(fleet, lost.job, 0), 2);
+	assert_int_equal(test_state(fleet, lost.job, 0), TRIAL(RUNNING));
 	assert_sums(fleet, 0, 2 * TEST_PRICE, 0);
 	uint64_t north = test_hello(fleet, "north", BOOT_A, 1);
 	fleet->elapsed_ns = 1;
-	test_live_and_retire(fleet, "north", north, BOOT_A, 1, old);
+	test_live_and_retire(fleet, "north", north, BOOT_A, 1, lost.older);
 	assert_sums(fleet, 60 * 10, TEST_PRICE, 0);
-	assert_int_equal(test_state(fleet, job, 0), TRIAL(RUNNING));
+	assert_int_equal(test_state(fleet, lost.job, 0), TRIAL(RUNNING));
 }
 
 static void a_lost_jobs_money_still_counts(void **state)
