@@ -90,7 +90,8 @@ struct berth_runner {
 	struct berth_environment *(*open)(struct berth_runner *runner, const struct berth_environment_plan *plan,
 		const char *resource_id, struct berth_until until, struct berth_error *err);
 	// Ends everything that carries the lease and reads its absence back, twice. True: proven. A lease that has
-	// nothing (any more) is a success only after the backend's placement bound.
+	// nothing (any more) is a success only after the backend's placement bound, from the last moment on at which
+	// its create may have been sent: for leases of older lives, the runner's own beginning.
 	bool (*kill)(
 		struct berth_runner *runner, const char *lease_id, struct berth_until until, struct berth_error *err);
 	// Puts in order what the runner keeps beside the resources of leases, for which no other one takes care: once

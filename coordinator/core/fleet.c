@@ -238,6 +238,12 @@ void decide_hello(const struct decision *decision)
 		}
 	}
 	boot(decision, agent, command->hello);
+	if (restarted) {
+		struct lease *lease;
+		DL_FOREACH (agent->fresh, lease) {
+			lease->of_older_life = true;
+		}
+	}
 	if (agent->hold_ms < decision->core->config.hold_ms) {
 		note_hold(decision, agent); // before it is told
 	}
@@ -328,7 +334,7 @@ static bool is_current(const struct lease *lease)
 
 // A lease whose assignment was withdrawn, of which no mark was ever reported: it was never dispatched, once its agent
 // has nothing left to report, does not list the trial, and has answered for all that was sent to it before (its marks
-// are durable before their effects, and a stream keeps its order).
+// are durable before their effects, and a stream keeps its order). A later life of it was sent nothing of the lease.
 static void retire_unused(const struct decision *decision, struct agent *agent)
 {
 	const Berth__V1__Heartbeat *beat = decision->command->heartbeat;
@@ -336,10 +342,10 @@ static void retire_unused(const struct decision *decision, struct agent *agent)
 	DL_FOREACH_SAFE (agent->fresh, lease, next) {
 		if (beat->outbox_first || is_current(lease) || is_listed(beat, lease)) {
 			lease->idle_session = 0;
-		} else if (lease->idle_session != agent->session) {
+		} else if (!lease->of_older_life && lease->idle_session != agent->session) {
 			lease->idle_session = agent->session;
 			lease->idle_beat = beat->sequence;
-		} else if (beat->acknowledged >= lease->idle_beat) {
+		} else if (lease->of_older_life || beat->acknowledged >= lease->idle_beat) {
 			Berth__V1__LeaseMove move = BERTH__V1__LEASE_MOVE__INIT;
 			move.lease_id = lease->record->lease_id;
 			move.state = BERTH__V1__LEASE_STATE__LEASE_RETIRED;

@@ -133,6 +133,7 @@ struct lease {
 	// volatile
 	int64_t begun_boot_ns;            // 0: in an earlier life of the coordinator
 	uint64_t idle_session, idle_beat; // the heartbeat from which on its agent was told of nothing that could use it
+	bool of_older_life;               // of its agent
 	UT_hash_handle hh;
 };
 

@@ -11,7 +11,8 @@
 #include "tests/support/test.h"
 #include "tests/unit/http/server.h"
 
-#define LEASE "00112233445566778899aabbccddeeff"
+#define LEASE       "00112233445566778899aabbccddeeff"
+#define OTHER_LEASE "ffeeddccbbaa99887766554433221100"
 
 struct answer {
 	int status;
@@ -226,6 +227,24 @@ static void h11_what_appears_after_its_create_was_given_up_is_removed(void **sta
 		BERTH_ERROR_TIMEOUT, LEASE);
 }
 
+static void kill_unseen(struct engine *engine, const char *lease_id)
+{
+	struct berth_error err = {0};
+	berth_buf_reset(&engine->asked);
+	assert_ok(engine->runner->kill(engine->runner, lease_id, soon(), &err), err);
+}
+
+// A hundred of them must not hold an agent back for a hundred bounds.
+static void what_an_older_life_asked_for_is_waited_for_once(void **state)
+{
+	struct engine *engine = *state;
+	engine->runner->placement_bound_ms = 1200;
+	kill_unseen(engine, LEASE);
+	assert_true(strlen(berth_buf_text(&engine->asked)) > strlen("list list "));
+	kill_unseen(engine, OTHER_LEASE);
+	assert_asked(engine, "list list ");
+}
+
 // --- creates ---
 
 static const struct berth_task_environment tagged = {.docker_image = "debian:bookworm-slim"};
@@ -246,6 +265,21 @@ static void prepare(struct engine *engine, const struct berth_environment_plan *
 {
 	struct berth_error err = {0};
 	assert_ok(engine->runner->prepare(engine->runner, plan, (struct berth_sink){0}, soon(), &err), err);
+}
+
+static void what_this_life_asked_for_is_waited_for_from_then_on(void **state)
+{
+	struct engine *engine = *state;
+	struct berth_error err = {0};
+	engine->runner->placement_bound_ms = 1200;
+	kill_unseen(engine, OTHER_LEASE); // the bound of what older lives asked for is over
+	const struct berth_environment_plan plan = plan_of(BERTH_NETWORK_NONE);
+	struct berth_created created = {0};
+	prepare(engine, &plan);
+	engine->creation = (struct answer){500, "{\"message\":\"timeout\"}"};
+	assert_int_equal(engine->runner->create(engine->runner, &plan, &created, soon(), &err), BERTH_CREATE_AMBIGUOUS);
+	kill_unseen(engine, LEASE);
+	assert_true(strlen(berth_buf_text(&engine->asked)) > strlen("list list "));
 }
 
 static void h8_the_status_of_a_failed_create_tells_and_not_its_words(void **state)
@@ -384,6 +418,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(x7_h7_absence_is_listed_twice_after_the_last_removal),
 	TEST(a_daemon_that_came_in_the_place_of_another_proves_no_absence),
 	TEST(h11_what_appears_after_its_create_was_given_up_is_removed),
+	TEST(what_an_older_life_asked_for_is_waited_for_once),
+	TEST(what_this_life_asked_for_is_waited_for_from_then_on),
 	TEST(h8_the_status_of_a_failed_create_tells_and_not_its_words),
 	TEST(w2_what_isolates_a_container_is_said_in_every_create),
 	TEST(a_second_bridge_is_not_used_and_is_removed),

@@ -34,11 +34,17 @@ struct sim_docker {
 	struct sim_docker *next;
 };
 
+struct asked { // a create
+	char *lease_id;
+	bool answered;
+};
+
 struct runner {
 	struct berth_runner base; // first: it is cast back
 	struct sim_docker *docker;
-	char **answered; // leases whose create had its answer in this life of the agent
-	size_t answered_count;
+	int64_t begun_ns;      // boot clock
+	struct asked *creates; // of this life of the agent
+	size_t creates_count;
 };
 
 struct berth_environment {
@@ -240,20 +246,22 @@ static void dies_here(void)
 }
 
 // --- the runner ---
-static void remember_answered(struct runner *runner, const char *lease_id)
+static struct asked *find_asked(const struct runner *runner, const char *lease_id)
 {
-	runner->answered = berth_grow_array(runner->answered, runner->answered_count, sizeof *runner->answered);
-	runner->answered[runner->answered_count++] = berth_strdup(lease_id);
-}
-
-static bool was_answered(const struct runner *runner, const char *lease_id)
-{
-	for (size_t i = 0; i < runner->answered_count; i++) {
-		if (strcmp(runner->answered[i], lease_id) == 0) {
-			return true;
+	for (size_t i = 0; i < runner->creates_count; i++) {
+		if (strcmp(runner->creates[i].lease_id, lease_id) == 0) {
+			return &runner->creates[i];
 		}
 	}
-	return false;
+	return NULL;
+}
+
+static void remember_asked(struct runner *runner, const char *lease_id)
+{
+	if (!find_asked(runner, lease_id)) {
+		runner->creates = berth_grow_array(runner->creates, runner->creates_count, sizeof *runner->creates);
+		runner->creates[runner->creates_count++] = (struct asked){.lease_id = berth_strdup(lease_id)};
+	}
 }
 
 static enum berth_create_outcome ambiguous(
@@ -273,6 +281,7 @@ static enum berth_create_outcome create(struct berth_runner *base, const struct 
 {
 	struct runner *runner = (struct runner *)base;
 	until.cancel = NULL;
+	remember_asked(runner, plan->lease_id);
 	dies_here();
 	if (is_away(runner->docker, err)) {
 		return BERTH_CREATE_NOT_DISPATCHED;
@@ -290,7 +299,7 @@ static enum berth_create_outcome create(struct berth_runner *base, const struct 
 	ask(runner->docker, plan->lease_id, sim_random_between(&engine.random, 5, 400));
 	dies_here();
 	await_ms(500, until);
-	remember_answered(runner, plan->lease_id);
+	find_asked(runner, plan->lease_id)->answered = true;
 	created->resource_id = berth_strdup(plan->lease_id);
 	return BERTH_CREATE_CREATED;
 }
@@ -336,13 +345,15 @@ static bool sweep(
 }
 
 // As agent/runner/local does: nothing-there is a proof only twice in a row, and
-// after the placement bound where no answer of the create was seen.
+// after the placement bound where no answer of the create was seen; of what
+// older lives asked for, from the beginning of this one.
 static bool kill_lease(
 	struct berth_runner *base, const char *lease_id, struct berth_until until, struct berth_error *err)
 {
 	struct runner *runner = (struct runner *)base;
-	bool settled = was_answered(runner, lease_id);
-	int64_t bound_ns = berth_boot_ns() + base->placement_bound_ms * BERTH_NS_PER_MS;
+	const struct asked *asked = find_asked(runner, lease_id);
+	bool settled = asked && asked->answered;
+	int64_t bound_ns = (asked ? berth_boot_ns() : runner->begun_ns) + base->placement_bound_ms * BERTH_NS_PER_MS;
 	for (int absences = 0;;) {
 		bool found = false;
 		if (!sweep(runner, lease_id, &found, until, err)) {
@@ -412,10 +423,10 @@ bool sim_docker_runs(struct berth_environment *environment)
 static void free_runner(struct berth_runner *base)
 {
 	struct runner *runner = (struct runner *)base;
-	for (size_t i = 0; i < runner->answered_count; i++) {
-		free(runner->answered[i]);
+	for (size_t i = 0; i < runner->creates_count; i++) {
+		free(runner->creates[i].lease_id);
 	}
-	free(runner->answered);
+	free(runner->creates);
 	free(runner);
 }
 
@@ -423,6 +434,7 @@ struct berth_runner *sim_docker_runner(struct sim_docker *docker)
 {
 	struct runner *runner = berth_alloc(sizeof *runner);
 	runner->docker = docker;
+	runner->begun_ns = berth_boot_ns();
 	runner->base = (struct berth_runner){.name = "simulated",
 		.backend = BERTH__V1__BACKEND__BACKEND_LOCAL,
 		.create = create,

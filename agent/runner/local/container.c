@@ -300,7 +300,7 @@ bool local_kill(struct berth_runner *runner, const char *lease_id, struct berth_
 	struct local *local = (struct local *)runner;
 	BERTH_AUTO(local_lease_free) struct local_lease lease;
 	bool settled = local_lease_get(local, lease_id, &lease) && lease.answered;
-	int64_t bound_ns = berth_boot_ns() + runner->placement_bound_ms * BERTH_NS_PER_MS;
+	int64_t bound_ns = local_lease_sent_ns(local, lease_id) + runner->placement_bound_ms * BERTH_NS_PER_MS;
 	bool was_seen = false;
 	for (int absences = 0;;) {
 		size_t found = 0;

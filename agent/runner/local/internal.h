@@ -17,7 +17,7 @@ struct local_lease {
 	bool answered; // its one create was answered: nothing can appear any more
 	struct local_lease *next;
 };
-#define LOCAL_LEASES_MAX 4096 // the oldest is forgotten above: it costs the wait for the placement bound
+#define LOCAL_LEASES_MAX 4096 // the oldest is forgotten above
 
 // One image being made; who wants the same one waits for it.
 struct local_flight {
@@ -38,6 +38,9 @@ struct local {
 	pthread_cond_t landed;
 	char *network_id; // the bridge
 	struct local_lease *leases;
+	// By then (boot clock) the create of every lease that is not among them had been sent: an older life of the
+	// agent was dead when this one began.
+	int64_t others_sent_ns;
 	struct local_flight *flights;
 };
 
@@ -62,6 +65,8 @@ bool local_uploads_context(const struct berth_environment_plan *plan);
 // --- leases.c ---
 // A copy of the lease's entry; false when it has none.
 bool local_lease_get(struct local *local, const char *lease_id, struct local_lease *copy);
+// When its create was sent, at the latest (boot clock).
+int64_t local_lease_sent_ns(struct local *local, const char *lease_id);
 void local_lease_put(struct local *local, const char *lease_id, const char *image_id);
 void local_lease_answered(struct local *local, const char *lease_id);
 void local_lease_forget(struct local *local, const char *lease_id);

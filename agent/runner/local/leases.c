@@ -49,6 +49,14 @@ bool local_lease_get(struct local *local, const char *lease_id, struct local_lea
 	return lease != NULL;
 }
 
+int64_t local_lease_sent_ns(struct local *local, const char *lease_id)
+{
+	pthread_mutex_lock(&local->lock);
+	int64_t sent_ns = *find(local, lease_id) ? berth_boot_ns() : local->others_sent_ns;
+	pthread_mutex_unlock(&local->lock);
+	return sent_ns;
+}
+
 void local_lease_put(struct local *local, const char *lease_id, const char *image_id)
 {
 	struct local_lease *lease = berth_alloc(sizeof *lease);
@@ -68,6 +76,7 @@ void local_lease_put(struct local *local, const char *lease_id, const char *imag
 	*place = lease;
 	if (count >= LOCAL_LEASES_MAX) {
 		unlink_lease(&local->leases);
+		local->others_sent_ns = berth_boot_ns();
 	}
 	pthread_mutex_unlock(&local->lock);
 }

@@ -80,6 +80,7 @@ struct berth_runner *berth_local_runner_new(struct berth_docker *docker, const s
 		.platform = berth_format("%s/%s", info.os_type, info.architecture),
 		.os = berth_strdup(info.os_type),
 		.foreign_cgroups = options->foreign_cgroups,
+		.others_sent_ns = berth_boot_ns(),
 	};
 	pthread_mutex_init(&local->lock, NULL);
 	pthread_cond_init(&local->landed, NULL);

@@ -297,7 +297,7 @@ static void a_lease_that_its_agent_never_learned_of_is_retired_as_never_dispatch
 	BERTH_AUTO_FREE const char *job = test_submit(fleet, "j", 1, 1);
 	test_place(fleet);
 	BERTH_AUTO_FREE char *lease = berth_strdup(test_lease(fleet, job, 0));
-	uint64_t session = test_join(fleet, "north", BOOT_B, 1); // killed before it could journal the assignment
+	uint64_t session = test_join(fleet, "north", BOOT_A, 1); // its stream broke before the assignment
 	test_decide(
 		fleet, (struct berth_command){
 			       .kind = BERTH_COMMAND_CANCEL, .actor = "user/ann", .job_id = job, .reason = "enough"});

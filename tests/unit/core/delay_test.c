@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/codec/proto.h"
 #include "tests/support/test.h"
 #include "tests/unit/core/fleet.h"
 
@@ -225,7 +226,37 @@ static void a_new_life_on_the_same_daemon_is_taken_at_once(void **state)
 	free(held.job);
 }
 
+static size_t count_open(const struct test_fleet *fleet, const char *job)
+{
+	Berth__V1__Lease *leases[4];
+	Berth__V1__LeaseDetail *details[4];
+	size_t count =
+		berth_core_leases(fleet->core, job, BERTH_LEASES_OPEN, NULL, BERTH_COUNT(leases), leases, details);
+	for (size_t i = 0; i < count; i++) {
+		berth_proto_free(leases[i]);
+		berth_proto_free(details[i]);
+	}
+	return count;
+}
+
+// It was sent nothing of it, so there is nothing to wait for but what the life before has to report.
+static void a_new_life_has_no_use_for_an_older_ones_lease(void **state)
+{
+	(void)state;
+	struct held held = hold_for_ms(60000);
+	uint64_t session = test_hello(held.fleet, "north", BOOT_B, 1); // killed before it could journal the assignment
+	held.fleet->outbox_first = 1;
+	test_beat(held.fleet, "north", session, NULL, 0);
+	assert_int_equal(count_open(held.fleet, held.job), 1);
+	held.fleet->outbox_first = 0;
+	test_beat(held.fleet, "north", session, NULL, 0);
+	assert_int_equal(count_open(held.fleet, held.job), 0);
+	test_fleet_free(held.fleet);
+	free(held.job);
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(a_new_life_has_no_use_for_an_older_ones_lease),
 	cmocka_unit_test(what_runs_on_another_daemon_may_go_on_to_the_end_of_its_hold),
 	cmocka_unit_test(a_new_life_on_the_same_daemon_is_taken_at_once),
 	cmocka_unit_test(a_shorter_hold_waits_for_who_was_told_a_longer_one),
