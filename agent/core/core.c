@@ -239,6 +239,7 @@ static void heartbeat(struct berth_agent_core *core, int64_t now_ns, struct bert
 	beat.trouble = full ? (char *)OUTBOX_FULL : core->trouble;
 	beat.acknowledged = core->acknowledged;
 	beat.outbox_first = agent_core_outbox_first(core);
+	beat.outbox_last = agent_core_outbox_last(core);
 	Berth__V1__AgentMessage message = BERTH__V1__AGENT_MESSAGE__INIT;
 	message.body_case = BERTH__V1__AGENT_MESSAGE__BODY_HEARTBEAT;
 	message.heartbeat = &beat;

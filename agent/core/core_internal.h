@@ -139,6 +139,7 @@ void agent_core_outbox_ack(struct berth_agent_core *core, const char *boot_id, u
 bool agent_core_outbox_has_result(const struct berth_agent_core *core, const Berth__V1__TrialKey *key);
 void agent_core_outbox_drop(struct berth_agent_core *core, struct berth_agent_actions *actions);
 uint64_t agent_core_outbox_first(const struct berth_agent_core *core);
+uint64_t agent_core_outbox_last(const struct berth_agent_core *core);
 void agent_core_outbox_free(struct berth_agent_core *core);
 
 // core_trials.c

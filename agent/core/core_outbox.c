@@ -195,6 +195,12 @@ uint64_t agent_core_outbox_first(const struct berth_agent_core *core)
 	return 0;
 }
 
+uint64_t agent_core_outbox_last(const struct berth_agent_core *core)
+{
+	const struct agent_core_boot *boot = find_boot(core, core->boot_id);
+	return boot ? boot->last : 0;
+}
+
 void agent_core_outbox_free(struct berth_agent_core *core)
 {
 	struct agent_core_report *entry, *entry_after;

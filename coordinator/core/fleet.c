@@ -332,20 +332,29 @@ static bool is_current(const struct lease *lease)
 	return cell->agent == lease->agent && cell->generation == lease->record->generation;
 }
 
+// Whether all that it had to report when it made this heartbeat is applied. (Reports of older lives go before those of
+// this one; one whose outbox is never empty has told all the same.)
+static bool has_told_all(const struct agent *agent, const Berth__V1__Heartbeat *beat)
+{
+	const struct boot *boot = core_boot(agent, agent->boot_id);
+	return !beat->outbox_first || (beat->outbox_last && boot && boot->applied_through >= beat->outbox_last);
+}
+
 // A lease whose assignment was withdrawn, of which no mark was ever reported: it was never dispatched, once its agent
 // has nothing left to report, does not list the trial, and has answered for all that was sent to it before (its marks
 // are durable before their effects, and a stream keeps its order). A later life of it was sent nothing of the lease.
 static void retire_unused(const struct decision *decision, struct agent *agent)
 {
 	const Berth__V1__Heartbeat *beat = decision->command->heartbeat;
+	bool told_all = has_told_all(agent, beat);
 	struct lease *lease, *next;
 	DL_FOREACH_SAFE (agent->fresh, lease, next) {
-		if (beat->outbox_first || is_current(lease) || is_listed(beat, lease)) {
+		if (is_current(lease) || is_listed(beat, lease)) {
 			lease->idle_session = 0;
 		} else if (!lease->of_older_life && lease->idle_session != agent->session) {
 			lease->idle_session = agent->session;
 			lease->idle_beat = beat->sequence;
-		} else if (lease->of_older_life || beat->acknowledged >= lease->idle_beat) {
+		} else if (told_all && (lease->of_older_life || beat->acknowledged >= lease->idle_beat)) {
 			Berth__V1__LeaseMove move = BERTH__V1__LEASE_MOVE__INIT;
 			move.lease_id = lease->record->lease_id;
 			move.state = BERTH__V1__LEASE_STATE__LEASE_RETIRED;
@@ -389,7 +398,7 @@ void decide_heartbeat(const struct decision *decision)
 	if (agent->resending) {
 		// What it runs may be of the part that is lost. Its report is on the way, or it has no mark yet: then
 		// it is stopped before its trial may begin elsewhere, and what it reports until then is taken up.
-		if (beat->outbox_first || revoke_others(decision, agent)) {
+		if (!has_told_all(agent, beat) || revoke_others(decision, agent)) {
 			return;
 		}
 		end_resending(decision, agent);

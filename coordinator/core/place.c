@@ -245,6 +245,8 @@ static Berth__V1__Lease *new_lease(const struct decision *decision, const struct
 	lease->job_id = emit_text(decision, cell->job->id);
 	lease->trial_index = cell->index;
 	lease->generation = cell->generation + 1;
+	lease->retries = cell->retries;
+	lease->failures = cell->failures;
 	lease->agent = emit_text(decision, agent->name);
 	lease->daemon_id = emit_text(decision, agent->daemon_id);
 	return lease;

@@ -150,6 +150,7 @@ static bool beat(struct berth_rpc_stream *stream)
 	heartbeat.sequence = (uint64_t)odd_number();
 	heartbeat.acknowledged = (uint64_t)odd_number();
 	heartbeat.outbox_first = (uint64_t)odd_number();
+	heartbeat.outbox_last = (uint64_t)odd_number();
 	heartbeat.accepting = true;
 	heartbeat.running = &running;
 	heartbeat.n_running = sim_random_below(&liar.random, 2);

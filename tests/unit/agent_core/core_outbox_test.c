@@ -37,6 +37,9 @@ static void what_is_not_acknowledged_is_sent_again_in_order_after_a_reconnect(vo
 	assert_int_equal(peer_action(&peer, BERTH_AGENT_SEND, 0)->message->hello->outbox_first, 5);
 	peer_welcome(
 		&peer, &(struct peer_welcome){.number = 1, .nonce = 7, .head = 5, .seen = 5, .applied_through = 1});
+	const Berth__V1__Heartbeat *beat = peer_action(&peer, BERTH_AGENT_SEND, 4)->message->heartbeat;
+	assert_int_equal(beat->outbox_first, 5);
+	assert_int_equal(beat->outbox_last, 4); // of this life
 	assert_string_equal(peer_trace(&peer), "1:5 2:2 2:3 2:4 B");
 	peer_close(&peer);
 }

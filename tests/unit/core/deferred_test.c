@@ -234,6 +234,42 @@ static void a_trial_is_not_quarantined_while_a_later_run_may_be_heard_of(void **
 	take_back(fleet, &lost);
 }
 
+// In the lost part generation 1 had failed in a way that is tried again once, and generation 2 likewise: that was told.
+static void a_run_that_is_taken_up_is_not_tried_again_more_often_than_it_was(void **state)
+{
+	struct test_fleet *fleet = *state;
+	struct lost lost = {0};
+	test_enroll(fleet, "south");
+	BERTH_AUTO_FREE const char *job = test_submit_retrying(fleet, "j", 1);
+	snprintf(lost.job, sizeof lost.job, "%s", job);
+	uint64_t north = test_join(fleet, "north", BOOT_A, 1);
+	test_place(fleet);
+	snprintf(lost.older, sizeof lost.older, "%s", test_lease(fleet, lost.job, 0));
+	lost.backup = test_disk_last(fleet->disk);
+	uint64_t sequence = test_live_and_retire(fleet, "north", north, BOOT_A, 1, lost.older);
+	test_report_done(fleet, "north", north, BOOT_A, sequence, test_key(lost.job, 0, 1), OUTCOME(TASK), "Timeout");
+	test_decide(
+		fleet, (struct berth_command){.kind = BERTH_COMMAND_STREAM_DOWN, .agent = "north", .session = north});
+	test_join(fleet, "south", BOOT_B, 1);
+	test_advance_ms(fleet, 60000);
+	test_tick(fleet);
+	test_join(fleet, "south", BOOT_B, 1);
+	test_place(fleet);
+	lost.assignment = test_assignment(fleet, lost.job, 0);
+	assert_int_equal(lost.assignment->trial->generation, 2);
+	fleet->obeyed = 1;
+	fleet->seen_elsewhere = test_disk_last(fleet->disk);
+	test_restore(fleet, lost.backup);
+	fleet->given_lease = lost.assignment->leases[0];
+	uint64_t south = test_hello(fleet, "south", BOOT_B, 1);
+	sequence = test_live_and_retire(fleet, "south", south, BOOT_B, 1, lost.assignment->leases[0]->lease_id);
+	test_report_done(fleet, "south", south, BOOT_B, sequence, test_key(lost.job, 0, 2), OUTCOME(TASK), "Timeout");
+	have_resent(fleet, test_hello(fleet, "north", BOOT_A, 1), south);
+	assert_int_equal(test_state(fleet, lost.job, 0), TRIAL(UNSCORED));
+	assert_int_equal(test_generation(fleet, lost.job, 0), 2);
+	take_back(fleet, &lost);
+}
+
 static void many_results_that_wait_count_in_turns(void **state)
 {
 	struct test_fleet *fleet = *state;
@@ -278,6 +314,7 @@ static const struct CMUnitTest tests[] = {
 	T(an_agent_that_is_given_up_is_waited_for_no_more),
 	T(a_job_that_is_cancelled_drops_results_that_wait),
 	T(a_trial_is_not_quarantined_while_a_later_run_may_be_heard_of),
+	T(a_run_that_is_taken_up_is_not_tried_again_more_often_than_it_was),
 	T(many_results_that_wait_count_in_turns),
 };
 BERTH_TEST_MAIN(tests)

@@ -255,7 +255,26 @@ static void a_new_life_has_no_use_for_an_older_ones_lease(void **state)
 	free(held.job);
 }
 
+// Its acknowledgements are always a step behind, and yet it has told all.
+static void an_agent_that_always_has_something_to_report_keeps_no_unused_lease_open(void **state)
+{
+	(void)state;
+	struct held held = hold_for_ms(60000);
+	uint64_t session = test_hello(held.fleet, "north", BOOT_B, 1);
+	held.fleet->outbox_first = held.fleet->outbox_last = 1;
+	test_beat(held.fleet, "north", session, NULL, 0);
+	assert_int_equal(count_open(held.fleet, held.job), 1);
+	test_report_lease(held.fleet, "north", session, BOOT_B, 1, "another", BERTH__V1__LEASE_STATE__LEASE_RETIRED,
+		BERTH__V1__DEATH_PROOF__NEVER_DISPATCHED);
+	test_beat(held.fleet, "north", session, NULL, 0);
+	assert_int_equal(count_open(held.fleet, held.job), 0);
+	held.fleet->outbox_first = held.fleet->outbox_last = 0;
+	test_fleet_free(held.fleet);
+	free(held.job);
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(an_agent_that_always_has_something_to_report_keeps_no_unused_lease_open),
 	cmocka_unit_test(a_new_life_has_no_use_for_an_older_ones_lease),
 	cmocka_unit_test(what_runs_on_another_daemon_may_go_on_to_the_end_of_its_hold),
 	cmocka_unit_test(a_new_life_on_the_same_daemon_is_taken_at_once),

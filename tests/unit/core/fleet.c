@@ -211,6 +211,7 @@ void test_beat(
 	beat.sequence = ++fleet->beats;
 	beat.acknowledged = fleet->beats - 1 - fleet->unanswered;
 	beat.outbox_first = fleet->outbox_first;
+	beat.outbox_last = fleet->outbox_last;
 	test_decide(fleet, (struct berth_command){.kind = BERTH_COMMAND_HEARTBEAT,
 				   .actor = "agent/x",
 				   .agent = agent,

@@ -13,7 +13,7 @@ struct test_fleet {
 	struct berth_core_now now;
 	struct berth_outcome outcome; // of the newest command
 	uint64_t sessions, ids, beats;
-	uint64_t outbox_first;                               // of the next heartbeats
+	uint64_t outbox_first, outbox_last;                  // of the next heartbeats
 	uint64_t unanswered;                                 // whose answers are still on their way, besides the newest
 	int64_t elapsed_ns;                                  // of the next lease moves
 	int64_t expiry_ns;                                   // of the provider, in the next lease moves
