@@ -36,9 +36,21 @@ void session_fail_result(Berth__V1__TrialResult *result, const char *type, const
 }
 
 // --- the report ---
+// What keeps a host from running trials is to be seen on that host too.
+static void log_failure(const struct session_trial *trial, const Berth__V1__TrialResult *result)
+{
+	const Berth__V1__TrialException *exception = result->exception;
+	if (exception && result->outcome == BERTH__V1__OUTCOME__OUTCOME_INFRASTRUCTURE) {
+		BERTH_AUTO_FREE char *text = berth_format("%s: %s", exception->type, exception->message);
+		berth_log_warn("a trial ends by the fault of this host", "job=%s index=%u generation=%u error=%s",
+			trial->key->job_id, trial->key->index, trial->key->generation, berth_log_quote(text));
+	}
+}
+
 static void report_with(
 	struct session_trial *trial, Berth__V1__TrialResult *result, const struct berth_buf *folder, bool journaled)
 {
+	log_failure(trial, result);
 	Berth__V1__TrialDone done = BERTH__V1__TRIAL_DONE__INIT;
 	done.trial = trial->key;
 	done.result = result;

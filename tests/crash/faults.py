@@ -112,10 +112,16 @@ def on_agent(flags, case):
         row["verdict"] = "ok"
     except agent_run.Broken as broken:
         row["verdict"] = clean(str(broken))
-    row.update(met=met(life.points), end=how(life.ends[0]) if life.ends else "went on", refusals=life.refusals,
+    # One that lives and gets nowhere is killed by the script, as by an operator, who must know why.
+    own = life.ends and not life.refusals
+    row.update(met=met(life.points), end=how(life.ends[0]) if own else "went on", refusals=life.refusals,
                recovery_ms=round(max(life.agent.recovery_ms or [0])) or "")
     with open(life.agent.log, errors="replace") as file:
-        row["verdict"] = judge(case, row, file.read()) if row["verdict"] == "ok" else row["verdict"]
+        log = file.read()
+    if row["verdict"] == "ok":
+        row["verdict"] = judge(case, row, log)
+    if row["verdict"] == "ok" and life.refusals and not WORDS.search(log):
+        row["verdict"] = "it got nowhere without naming the disk: " + clean(log[-300:])
     if row["verdict"] == "ok":
         life.forget()
     else:
