@@ -89,7 +89,8 @@ static bool add_trial(void *context, const Berth__V1__Trial *trial, struct berth
 	cli_table_add(table, "%s", state);
 	cli_table_add(table, "%s", *trial->agent_host ? trial->agent_host : "-");
 	cli_table_add(table, "%s", *trial->phase ? trial->phase : "-");
-	cli_table_add(table, "%s", result && *result->rewards_json ? result->rewards_json : "-");
+	bool scored = trial->state == BERTH__V1__TRIAL_STATE__TRIAL_SCORED;
+	cli_table_add(table, "%s", scored && result && *result->rewards_json ? result->rewards_json : "-");
 	cli_table_add(table, "%s", why);
 	return true;
 }

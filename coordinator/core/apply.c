@@ -235,11 +235,6 @@ static bool apply_trial_assigned(struct berth_core *core, const event_t *event, 
 	return true;
 }
 
-static uint8_t count_on(uint8_t counted, uint32_t told)
-{
-	return told <= counted ? counted : told < UINT8_MAX ? (uint8_t)told : UINT8_MAX;
-}
-
 static bool apply_lease_taken_up(struct berth_core *core, const event_t *event, struct berth_error *err)
 {
 	const Berth__V1__Lease *lease = event->lease_taken_up->lease;
@@ -254,8 +249,9 @@ static bool apply_lease_taken_up(struct berth_core *core, const event_t *event, 
 			return corrupt_event(event, err, "a trial that does not wait was taken up");
 		}
 		cell->generation = lease->generation;
-		cell->retries = count_on(cell->retries, lease->retries);
-		cell->failures = count_on(cell->failures, lease->failures);
+		uint32_t failures = lease->failures < UINT8_MAX ? lease->failures : UINT8_MAX;
+		cell->retries = lease->retries > cell->retries ? lease->retries : cell->retries;
+		cell->failures = failures > cell->failures ? (uint8_t)failures : cell->failures;
 		cell->assigned_at_ns = event->recorded_at_ns;
 		set_state(cell, BERTH__V1__TRIAL_STATE__TRIAL_RUNNING);
 		core_hold(cell, agent);
@@ -302,7 +298,7 @@ static bool apply_trial_unassigned(struct berth_core *core, const event_t *event
 	if (unassigned->reason == BERTH__STORE__V1__UNASSIGN_REASON__RETRY) {
 		cell->retries++;
 	} else if (unassigned->reason != BERTH__STORE__V1__UNASSIGN_REASON__RESTORED) {
-		cell->failures++;
+		cell->failures += cell->failures < UINT8_MAX;
 	}
 	if (unassigned->result) {
 		cell->result_sequence = event->sequence;

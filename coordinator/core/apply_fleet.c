@@ -52,12 +52,36 @@ bool apply_agent_enrolled(struct berth_core *core, const event_t *event, struct 
 	return true;
 }
 
+#define LIFE_DIGITS 16 // of a boot id: the number of the life in its agent's state folder
+
+// Whether what older lives left is what this one settled and reported: it has their state, and their Docker daemon.
+static bool continues(const struct agent *agent, const Berth__Store__V1__AgentBooted *booted)
+{
+	return strncmp(booted->boot_id, agent->boot_id, LIFE_DIGITS) > 0 &&
+	       strcmp(booted->daemon_id, agent->daemon_id) == 0;
+}
+
+// Whether these were dispatched nobody can tell any more.
+static void leave_unknown(const struct agent *agent)
+{
+	struct lease *lease;
+	DL_FOREACH (agent->fresh, lease) {
+		berth_proto_set_string(&lease->record->failure,
+			"its agent came back without the state, or with another Docker daemon, that would show whether "
+			"this was dispatched: give the agent up (berth agent forget) once nothing of it can run");
+	}
+}
+
 bool apply_agent_booted(struct berth_core *core, const event_t *event, struct berth_error *err)
 {
 	const Berth__Store__V1__AgentBooted *booted = event->agent_booted;
 	struct agent *agent = core_agent(core, booted->agent);
 	if (!agent || strlen(booted->boot_id) != BERTH_ID_SIZE - 1) {
 		return corrupt_event(event, err, "boot of an agent that is not enrolled");
+	}
+	bool is_new = agent->boot_id[0] && strcmp(agent->boot_id, booted->boot_id) != 0;
+	if (is_new && !continues(agent, booted)) {
+		leave_unknown(agent);
 	}
 	memcpy(agent->boot_id, booted->boot_id, BERTH_ID_SIZE);
 	free(agent->daemon_id);

@@ -107,7 +107,7 @@ static bool claims_another(const struct berth_core *core, const Berth__V1__Incar
 static bool may_run_elsewhere(const struct decision *decision, const struct agent *agent)
 {
 	const Berth__V1__Hello *hello = decision->command->hello;
-	return agent->running && strcmp(agent->boot_id, hello->boot_id) != 0 &&
+	return (agent->running || agent->open_leases) && strcmp(agent->boot_id, hello->boot_id) != 0 &&
 	       strcmp(agent->daemon_id, hello->daemon_id) != 0 &&
 	       fenced_at_ns(decision->core, agent) > decision->now.boot_ns;
 }
@@ -342,14 +342,16 @@ static bool has_told_all(const struct agent *agent, const Berth__V1__Heartbeat *
 
 // A lease whose assignment was withdrawn, of which no mark was ever reported: it was never dispatched, once its agent
 // has nothing left to report, does not list the trial, and has answered for all that was sent to it before (its marks
-// are durable before their effects, and a stream keeps its order). A later life of it was sent nothing of the lease.
+// are durable before their effects, and a stream keeps its order). A later life of it was sent nothing of the lease,
+// and reports what the older one did, if it has its state; where it has not, the lease says so as its failure, and
+// stays.
 static void retire_unused(const struct decision *decision, struct agent *agent)
 {
 	const Berth__V1__Heartbeat *beat = decision->command->heartbeat;
 	bool told_all = has_told_all(agent, beat);
 	struct lease *lease, *next;
 	DL_FOREACH_SAFE (agent->fresh, lease, next) {
-		if (is_current(lease) || is_listed(beat, lease)) {
+		if (is_current(lease) || is_listed(beat, lease) || lease->record->failure[0]) {
 			lease->idle_session = 0;
 		} else if (!lease->of_older_life && lease->idle_session != agent->session) {
 			lease->idle_session = agent->session;

@@ -202,10 +202,12 @@ static void make_way(const struct decision *decision, struct cell *cell, uint32_
 {
 	if (generation > cell->generation && cell->state == BERTH__V1__TRIAL_STATE__TRIAL_RUNNING) {
 		char detail[BERTH_NOTE_DETAIL_SIZE];
-		snprintf(detail, sizeof detail, "generation %u was assigned after the backup", generation);
-		const Berth__V1__TrialResult *result =
-			cell->deferred ? emit_copy(decision, cell->deferred->result) : NULL;
-		unassign(decision, cell, BERTH__STORE__V1__UNASSIGN_REASON__RESTORED, detail, result);
+		int size = snprintf(detail, sizeof detail, "generation %u was assigned after the backup", generation);
+		if (cell->deferred) {
+			snprintf(detail + size, sizeof detail - (size_t)size, "; its result, of event %llu, makes way",
+				(unsigned long long)cell->deferred->deferred_at);
+		}
+		unassign(decision, cell, BERTH__STORE__V1__UNASSIGN_REASON__RESTORED, detail, NULL);
 	}
 }
 

@@ -351,6 +351,15 @@ static void touch_deferred(struct berth_core *core, const Berth__Store__V1__Tria
 	touch_cell(core, core_cell(core, ended ? ended->trial : NULL));
 }
 
+static void touch_booted(struct berth_core *core, struct agent *agent)
+{
+	rows_touch(core, ROW_AGENT, agent);
+	struct lease *lease;
+	DL_FOREACH (agent ? agent->fresh : NULL, lease) {
+		rows_touch(core, ROW_LEASE, lease);
+	}
+}
+
 static void touch_agents(struct berth_core *core)
 {
 	struct agent *agent, *next;
@@ -373,7 +382,7 @@ static void touch_by_body(struct berth_core *core, const event_t *event)
 		touch_enrolled(core, event->agent_enrolled);
 		break;
 	case BERTH__STORE__V1__EVENT__BODY_AGENT_BOOTED:
-		rows_touch(core, ROW_AGENT, core_agent(core, event->agent_booted->agent));
+		touch_booted(core, core_agent(core, event->agent_booted->agent));
 		break;
 	case BERTH__STORE__V1__EVENT__BODY_JOB_SUBMITTED:
 		rows_touch(core, ROW_JOB, core_job(core, event->job_submitted->job_id));

@@ -196,7 +196,7 @@ void rows_take_trial(struct cell *cell, const Berth__Store__V1__TrialRow *row)
 	cell->generation = row->generation;
 	cell->state = (uint8_t)row->state;
 	cell->failures = (uint8_t)row->failures;
-	cell->retries = (uint8_t)row->retries;
+	cell->retries = row->retries;
 	cell->errored = row->errored;
 	cell->reward = row->reward;
 	cell->result_sequence = row->result_sequence;

@@ -63,8 +63,8 @@ struct cell {
 	struct recorded recorded;
 	uint8_t state;    // Berth__V1__TrialState
 	uint8_t failures; // generations that the fleet lost
-	uint8_t retries;  // by Harbor's policy
 	bool errored;
+	uint32_t retries; // by Harbor's policy
 	double reward;
 	uint64_t result_sequence;
 	int64_t assigned_at_ns;

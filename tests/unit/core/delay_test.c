@@ -273,7 +273,94 @@ static void an_agent_that_always_has_something_to_report_keeps_no_unused_lease_o
 	free(held.job);
 }
 
+static void beat_for_long(struct held *held, uint64_t session)
+{
+	for (int i = 0; i < 4; i++) {
+		test_beat(held->fleet, "north", session, NULL, 0);
+	}
+}
+
+static void give_up(struct held *held, uint64_t session)
+{
+	test_decide(held->fleet,
+		(struct berth_command){.kind = BERTH_COMMAND_STREAM_DOWN, .agent = "north", .session = session});
+	test_advance_ms(held->fleet, FENCE_OF_MS(60000));
+	test_decide(held->fleet, (struct berth_command){.kind = BERTH_COMMAND_FORGET_AGENT,
+					 .actor = "operator/ann",
+					 .agent = "north",
+					 .reason = "its disk is new"});
+}
+
+// Its state folder is gone, and with it what it may have dispatched: its lives begin at the first again.
+static void an_agent_without_its_state_proves_nothing_of_what_it_was_given(void **state)
+{
+	(void)state;
+	struct held held = hold_for_ms(60000);
+	uint64_t session = test_hello(held.fleet, "north", "aaaaaaaaaaaaaaaacccccccccccccccc", 1);
+	beat_for_long(&held, session);
+	assert_int_equal(count_open(held.fleet, held.job), 1);
+	for (int i = 0; i < 20; i++) {
+		test_disk_write(held.fleet->disk, held.fleet->core, 3);
+	}
+	test_restart(held.fleet);
+	session = test_hello(held.fleet, "north", BOOT_B, 1); // the next life has no more than that one
+	beat_for_long(&held, session);
+	assert_int_equal(count_open(held.fleet, held.job), 1);
+	give_up(&held, session);
+	assert_int_equal(count_open(held.fleet, held.job), 0);
+	test_fleet_free(held.fleet);
+	free(held.job);
+}
+
+// A host that was enrolled under the name of another: what that one was given may have been dispatched there.
+static void another_daemon_proves_nothing_of_what_was_given_to_the_first(void **state)
+{
+	(void)state;
+	struct held held = hold_for_ms(60000);
+	test_decide(held.fleet,
+		(struct berth_command){
+			.kind = BERTH_COMMAND_CANCEL, .actor = "user/ann", .job_id = held.job, .reason = "enough"});
+	held.fleet->daemon = "another";
+	test_hello(held.fleet, "north", BOOT_B, 1);
+	assert_int_equal(held.fleet->outcome.error.code, BERTH_ERROR_CONFLICT);
+	test_advance_ms(held.fleet, FENCE_OF_MS(60000));
+	uint64_t session = test_hello(held.fleet, "north", BOOT_B, 1);
+	assert_int_equal(held.fleet->outcome.error.code, BERTH_ERROR_OK);
+	beat_for_long(&held, session);
+	assert_int_equal(count_open(held.fleet, held.job), 1);
+	give_up(&held, session);
+	assert_int_equal(test_job_state(held.fleet, held.job), BERTH__V1__JOB_STATE__JOB_CANCELLED);
+	test_fleet_free(held.fleet);
+	free(held.job);
+}
+
+static void a_trial_is_tried_again_as_often_as_its_policy_says_and_no_more(void **state)
+{
+	(void)state;
+	enum { RETRIES = 300 }; // more than a byte holds
+	struct test_fleet *fleet = test_fleet_new(60000);
+	test_enroll(fleet, "north");
+	uint64_t session = test_join(fleet, "north", BOOT_A, 1), sequence = 1;
+	BERTH_AUTO_FREE char *job = (char *)test_submit_retrying(fleet, "j", RETRIES);
+	for (uint32_t run = 1; run <= RETRIES + 1; run++) {
+		test_place(fleet);
+		assert_int_equal(test_generation(fleet, job, 0), run);
+		BERTH_AUTO_FREE char *lease = berth_strdup(test_lease(fleet, job, 0));
+		sequence = test_live_and_retire(fleet, "north", session, BOOT_A, sequence, lease);
+		test_report_done(fleet, "north", session, BOOT_A, sequence++, test_key(job, 0, run),
+			BERTH__V1__OUTCOME__OUTCOME_TASK, "Timeout");
+		test_advance_ms(fleet, 60000);
+		session = test_join(fleet, "north", BOOT_A, 1);
+		test_tick(fleet);
+	}
+	assert_int_equal(test_state(fleet, job, 0), BERTH__V1__TRIAL_STATE__TRIAL_UNSCORED);
+	test_fleet_free(fleet);
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(an_agent_without_its_state_proves_nothing_of_what_it_was_given),
+	cmocka_unit_test(another_daemon_proves_nothing_of_what_was_given_to_the_first),
+	cmocka_unit_test(a_trial_is_tried_again_as_often_as_its_policy_says_and_no_more),
 	cmocka_unit_test(an_agent_that_always_has_something_to_report_keeps_no_unused_lease_open),
 	cmocka_unit_test(a_new_life_has_no_use_for_an_older_ones_lease),
 	cmocka_unit_test(what_runs_on_another_daemon_may_go_on_to_the_end_of_its_hold),
