@@ -193,7 +193,9 @@ static berth_json *fleet(const Berth__V1__Trial *trial)
 {
 	static const char *const OUTCOMES[] = {NULL, "scored", "task", "configuration", "infrastructure", "cancelled"};
 	size_t outcome = trial->result ? (size_t)trial->result->outcome : 0;
-	if (outcome == 0 || outcome >= BERTH_COUNT(OUTCOMES)) {
+	// What its last run says of itself may not have counted.
+	bool uncounted = outcome == BERTH__V1__OUTCOME__OUTCOME_SCORED && trial->state != STATE(SCORED);
+	if (outcome == 0 || outcome >= BERTH_COUNT(OUTCOMES) || uncounted) {
 		outcome = trial->state == STATE(QUARANTINED) ? 4 : trial->state == STATE(CANCELLED) ? 5 : 0;
 	}
 	berth_json *notes = berth_json_array();

@@ -155,6 +155,20 @@ static void an_exception_has_all_four_texts_and_a_file(void **state)
 	}
 }
 
+// Its last run said that it was scored, and had not the evidence for it.
+static void a_score_that_did_not_count_is_no_outcome(void **state)
+{
+	(void)state;
+	BERTH_AUTO(fixture_free) struct fixture fixture;
+	fixture_make(&fixture);
+	fixture.trials[0]->state = BERTH__V1__TRIAL_STATE__TRIAL_QUARANTINED;
+	assert_int_equal(fixture.trials[0]->result->outcome, BERTH__V1__OUTCOME__OUTCOME_SCORED);
+	BERTH_AUTO_FREE char *path = berth_format("%s/result.json", fixture.trials[0]->trial_name);
+	berth_results_free(fixture_write(&fixture));
+	BERTH_AUTO(berth_json_cleanup) berth_json *result = fixture_read(&fixture, path);
+	assert_string_equal(berth_json_as_string(fixture_at(result, "fleet.outcome")), "infrastructure");
+}
+
 static void a_quarantined_trial_says_which_hosts_failed_it(void **state)
 {
 	(void)state;
@@ -402,6 +416,7 @@ int main(void)
 		cmocka_unit_test(every_time_inside_a_trial_ends_in_z_and_a_job_has_none_that_does),
 		cmocka_unit_test(rewards_stay_as_the_verifier_wrote_them),
 		cmocka_unit_test(an_exception_has_all_four_texts_and_a_file),
+		cmocka_unit_test(a_score_that_did_not_count_is_no_outcome),
 		cmocka_unit_test(a_quarantined_trial_says_which_hosts_failed_it),
 		cmocka_unit_test(a_job_result_has_what_a_reader_demands),
 		cmocka_unit_test(evals_are_kept_by_agent_model_and_data_set),
