@@ -332,6 +332,12 @@ static bool is_current(const struct lease *lease)
 	return cell->agent == lease->agent && cell->generation == lease->record->generation;
 }
 
+// Its agent came back without what would show whether it was dispatched: the only failure of one that has no mark.
+static bool is_unknown(const struct lease *lease)
+{
+	return lease->record->failure[0];
+}
+
 // Whether all that it had to report when it made this heartbeat is applied. (Reports of older lives go before those of
 // this one; one whose outbox is never empty has told all the same.)
 static bool has_told_all(const struct agent *agent, const Berth__V1__Heartbeat *beat)
@@ -343,15 +349,14 @@ static bool has_told_all(const struct agent *agent, const Berth__V1__Heartbeat *
 // A lease whose assignment was withdrawn, of which no mark was ever reported: it was never dispatched, once its agent
 // has nothing left to report, does not list the trial, and has answered for all that was sent to it before (its marks
 // are durable before their effects, and a stream keeps its order). A later life of it was sent nothing of the lease,
-// and reports what the older one did, if it has its state; where it has not, the lease says so as its failure, and
-// stays.
+// and reports what the older one did, if it has its state.
 static void retire_unused(const struct decision *decision, struct agent *agent)
 {
 	const Berth__V1__Heartbeat *beat = decision->command->heartbeat;
 	bool told_all = has_told_all(agent, beat);
 	struct lease *lease, *next;
 	DL_FOREACH_SAFE (agent->fresh, lease, next) {
-		if (is_current(lease) || is_listed(beat, lease) || lease->record->failure[0]) {
+		if (is_current(lease) || is_listed(beat, lease) || is_unknown(lease)) {
 			lease->idle_session = 0;
 		} else if (!lease->of_older_life && lease->idle_session != agent->session) {
 			lease->idle_session = agent->session;
